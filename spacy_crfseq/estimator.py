@@ -58,7 +58,7 @@ from .training.compatibility import check_plugins
 from .training.dataset import Dataset
 from .training.fit import Progress, fit
 from .training.objective import Objective, Term
-from .types import Bools, Constraints, Floats, Ints, Offsets, TextLoss
+from .types import Bools, Constraints, Floats, Ints, NamedLoss, Offsets, TextLoss
 from .weights_file import check_finite, weights_from_bytes, weights_to_bytes
 
 Sequences: TypeAlias = Iterable[Sequence[Any]]
@@ -225,7 +225,7 @@ class CRF:
         bags = Bags(group(text, growing.kinds))
         training = _Training(settings, attributes, bags, text, offsets, gold, labels)
         loss, regularizer, optimizer = method
-        terms = [Term(training.data, loss)]
+        terms = [Term(training.data, loss.bind(labels, None) if isinstance(loss, NamedLoss) else loss)]
         objective = Objective(training.potential, terms, regularizer, n_threads=settings["n_threads"])
         theta, iterations = np.zeros(objective.potential.size, self.precision), list[dict[str, Any]]()
         note = partial(_note, iterations, self.verbose)

@@ -81,6 +81,30 @@ def is_tag(text: str) -> bool:
     return True
 
 
+def named_tags(names: Sequence[str], labels: Sequence[str], scheme: str | None, where: str) -> NDArray[np.bool_]:
+    """Return which of the tags [L] each name stands for, [names, L]: a tag, or a label of a scheme for all its tags.
+
+    RAISES ConfigError: If a name is no label, or two names share a tag.
+    """
+    table = np.zeros((len(names), len(labels)), np.bool_)
+    types = [split_tag(tag)[1] if scheme not in (None, "plain") else "" for tag in labels]
+    for row, name in zip(table, names, strict=True):
+        row[:] = [tag == name for tag in labels]
+        if not row.any():
+            row[:] = [type_ == name != "" for type_ in types]
+        if not row.any():
+            raise ConfigError(
+                f"{where}: the component has no label {name!r}. {suggest(name, {*types, *labels} - {''})}"
+            )
+    shared = np.flatnonzero(table.sum(0) > 1)
+    if len(shared):
+        both = [name for name, row in zip(names, table, strict=True) if row[shared[0]]]
+        raise ConfigError(
+            f"{where}: {' and '.join(map(repr, both))} both contain {labels[shared[0]]!r}. List one of them."
+        )
+    return table
+
+
 @lru_cache(maxsize=65536)
 def may_follow(previous: str, tag: str, scheme: str) -> bool:
     """Whether `tag` may directly follow `previous`; "O" also means the start or end of the sequence.

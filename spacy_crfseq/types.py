@@ -187,8 +187,9 @@ class Loss(Protocol):
         "log_likelihood": it is the sum of -log P itself.  AdaGrad, and LBFGS for its first epochs, then train with the
             kernel `lockstep.pass_over` where `OnlineObjective.chains` returns texts; methods that process one feature
             at a time have kernels of their own.
-        "softmax_margin": it is the same after its attribute `cost` was added to the score of each wrong label; AdaGrad
-            trains with the same kernel.
+        "softmax_margin": it is the same after the costs of wrong labels were added to their scores; its method `costs`
+            returns them [L, L], the correct label on axis 0, for a number of labels.  AdaGrad trains with the same
+            kernel.
         "joint": it is -log P(x, known labels) if scores are log-probabilities, also of texts without labels; the
             gradient is minus the expected counts.
         "local": probabilities are normalised at each token given the previous label; the decoder must be local as well.
@@ -208,14 +209,19 @@ class Loss(Protocol):
 
 
 @runtime_checkable
-class TextLoss(Loss, Protocol):
-    """A loss that depends on the names of labels, or on what it reads from texts."""
+class NamedLoss(Loss, Protocol):
+    """A loss that depends on the names of labels."""
 
     def bind(self, labels: Sequence[str], scheme: str | None) -> Loss:
         """Return the loss for a component with these tags [L], of a scheme or plain (None).
 
         RAISES ConfigError: If the loss names a label that the component does not have.
         """
+
+
+@runtime_checkable
+class TextLoss(NamedLoss, Protocol):
+    """A loss that depends on what it reads from texts, too."""
 
     def read(self, docs: Sequence[Any], gold: Sequence[Any]) -> NDArray[Any]:
         """Return what the loss needs to know of the tokens of some Docs [T, ...]; it becomes `Batch.inputs`.
@@ -347,7 +353,7 @@ class ChainText(NamedTuple):
     offsets, gold, weights: As in `Batch`.
     ptr, ids: Token t has the rows ``ids[ptr[t]:ptr[t + 1]]`` of the first group of parameters.
     trainable (Bools): [L * (L + 2)] which parameters of the last group, the shared scores, are learned.
-    cost (float): Added to the score of each wrong label.
+    costs (NDArray): [L, L] added to the score of each label where the one on axis 0 is correct; [0, 0] without costs.
     """
 
     offsets: Offsets
@@ -356,7 +362,7 @@ class ChainText(NamedTuple):
     ptr: Offsets
     ids: Ints
     trainable: Bools
-    cost: float = 0.0
+    costs: NDArray[np.float64]
 
 
 @runtime_checkable

@@ -316,12 +316,13 @@ class Task:
         """Return examples with the loss of a block as a term, and how often an epoch visits each of them."""
         from spacy_crfseq.training.dataset import join
         from spacy_crfseq.training.objective import Term
-        from spacy_crfseq.types import TextLoss
+        from spacy_crfseq.types import NamedLoss, TextLoss
 
         data, loss = join(self.pipe.training.compile(examples)), resolve({"": block})[""]
         if isinstance(loss, TextLoss):
             docs = [[getattr(example, side) for example in examples] for side in ("predicted", "reference")]
             data = data._replace(inputs=loss.read(*docs))
+        if isinstance(loss, NamedLoss):
             loss = loss.bind(self.labels, self.pipe.annotation.scheme)
         return Term(data, loss, name=name, visits=visits)
 

@@ -162,10 +162,11 @@ def _load(
                 add_ragged_sparse(text.ptr[b : e + 1], text.ids, row_ptr, cols, values, target)
             else:
                 add_ragged(text.ptr[b : e + 1], text.ids, values.reshape((-1, target.shape[1])), target)
-            if text.cost > 0:
+            if text.costs.shape[0] > 0:
                 for t in range(b, e):
-                    for k in range(target.shape[1]):
-                        target[t - b, k] += text.cost if 0 <= text.gold[t] != k else 0.0
+                    if text.gold[t] >= 0:
+                        for k in range(target.shape[1]):
+                            target[t - b, k] += text.costs[text.gold[t], k]
 
 
 @kernel

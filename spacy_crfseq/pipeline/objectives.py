@@ -12,7 +12,7 @@ from ..potentials.protocol import Potential
 from ..training.compatibility import part_name
 from ..training.dataset import Dataset
 from ..training.objective import Objective, Term
-from ..types import Loss, SelectiveLoss, TextLoss
+from ..types import Loss, NamedLoss, SelectiveLoss
 from .doc_model import DocModel
 
 FIRST = "the training corpus"
@@ -21,7 +21,7 @@ FIRST = "the training corpus"
 
 def bound(model: DocModel, loss: Loss) -> Loss:
     """Return a loss for the model's tags."""
-    return loss.bind(model.labels.tags, model.annotation.scheme) if isinstance(loss, TextLoss) else loss
+    return loss.bind(model.labels.tags, model.annotation.scheme) if isinstance(loss, NamedLoss) else loss
 
 
 def corpus_term(model: DocModel, data: Dataset, sample: Dataset | None = None) -> Term:

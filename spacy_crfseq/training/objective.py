@@ -379,11 +379,12 @@ class Objective:
         return self._chains(term, potential.layout.trainable(), term.blocks(size, rng), n_threads)
 
     def _chains(self, term: Term, trainable: Bools, blocks: list[Offsets], n_threads: int) -> Iterator[ChainText]:
-        cost = float(getattr(term.loss, "cost", 0.0))
+        n, margin = self.potential.n_labels, getattr(term.loss, "costs", None)
+        costs = np.zeros((0, 0)) if margin is None else margin(n)
 
         def load(sequences: Offsets) -> ChainText:
             part = term.data.take(sequences)
-            return ChainText(*part.batch(0, len(sequences))[:3], *listed(part.encoded.unigrams), trainable, cost)
+            return ChainText(*part.batch(0, len(sequences))[:3], *listed(part.encoded.unigrams), trainable, costs)
 
         for first in shown(range(0, len(blocks), n_threads), -(-len(blocks) // n_threads), "Epoch"):
             yield from threads.run([partial(load, block) for block in blocks[first : first + n_threads]])

@@ -1,5 +1,7 @@
 """What every registered loss must do; a new one is tested by being registered."""
 
+import itertools
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,8 +14,9 @@ from spacy_crfseq import registry
 from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.losses.pointwise_exp import PointwiseExp
 from spacy_crfseq.losses.sequential_log import SequentialLog
+from spacy_crfseq.losses.softmax_margin import SoftmaxMargin
 from spacy_crfseq.training.compatibility import needs_labels, provided
-from spacy_crfseq.types import MISSING, Batch, Candidates, CorpusLoss, Loss, Scores, TextLoss
+from spacy_crfseq.types import MISSING, Batch, Candidates, CorpusLoss, Loss, NamedLoss, Scores, TextLoss
 from tests import reference
 from tests.problems import Problem, made_losses, one_sided_differences, problems, random_problem, text_of
 from tests.test_extreme_scores import PROBLEMS as EXTREME_PROBLEMS
@@ -26,7 +29,8 @@ class Undeclared:
         return SequentialLog()(scores, batch, grad)
 
 
-LOSSES: dict[str, Any] = {**made_losses(), "undeclared": Undeclared()}
+BY_LABEL = SoftmaxMargin(0.7, false_negatives={"A": 3.0}, false_positives={"B": 0.2, "A": 0.0})
+LOSSES: dict[str, Any] = {**made_losses(), "undeclared": Undeclared(), "costs by label": BY_LABEL}
 
 
 def every_loss(
@@ -62,11 +66,13 @@ def ready(loss: Loss, problem: Problem) -> tuple[Loss, Problem]:
     if "candidates" not in provided(loss):
         problem = problem.without_candidates()
     if isinstance(loss, TextLoss):
-        labels = ["A", "B", "C", "D"][: problem.scores.emissions.shape[1]]
-        assume(len(labels) > 1)
         text = text_of(problem.batch.n_tokens)
-        inputs, loss = loss.read([text], [text]), loss.bind(labels, None)
-        problem = Problem(problem.scores, problem.batch._replace(inputs=inputs))
+        problem = Problem(problem.scores, problem.batch._replace(inputs=loss.read([text], [text])))
+    if isinstance(loss, NamedLoss):
+        labels = ["A", "B", "C", "D"][: problem.scores.emissions.shape[1]]
+        if len(labels) < 2:
+            assume(False)
+        loss = loss.bind(labels, None)
     return loss, problem
 
 
@@ -311,6 +317,65 @@ def test_losses_of_best_paths_and_margins_equal_their_definitions(name: str, cos
     assert all(np.isfinite(array).all() for array in gradient)
 
 
+@given(problems(scales=(1.0, 10.0)), st.integers(0, 2**32 - 1))
+def test_the_loss_with_costs_by_label_equals_its_definition(problem: Problem, seed: int) -> None:
+    """The sum over all labellings, each with the cost of its labels in place of the correct ones."""
+    labels, rng = ["A", "B", "C", "D"][: problem.scores.emissions.shape[1]], np.random.default_rng(seed)
+    missed, invented = ({label: float(rng.exponential(2)) for label in labels if rng.random() < 0.5} for _ in range(2))
+    table = np.zeros((len(labels), len(labels)))
+    for (g, gold), (k, wrong) in itertools.permutations(enumerate(labels), 2):
+        named = [costs[label] for costs, label in ((missed, gold), (invented, wrong)) if label in costs]
+        table[g, k] = max(named, default=0.5)
+    value = 0.0
+    for n, (first, last) in enumerate(problem.sequence_bounds()):
+        one, gold_labels = reference.sequence(problem.scores, first, last), problem.batch.gold[first:last].tolist()
+        paths, scores = reference.completions(one)
+        costs = sum((table[g, paths[:, t]] for t, g in enumerate(gold_labels) if g >= 0), start=np.zeros(len(paths)))
+        value += problem.batch.weights[n] * (
+            reference.log_sum(scores + costs) - reference.log_partition(one, gold_labels)
+        )
+    loss = SoftmaxMargin(0.5, missed, invented).bind(labels, None)
+    assert loss(*problem, problem.scores.zeros_like()) == pytest.approx(value, rel=1e-9, abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("missed", "invented", "expected"),
+    [
+        ({}, {}, [[0, 2, 2], [2, 0, 2], [2, 2, 0]]),
+        ({"PER": 5}, {}, [[0, 2, 2], [5, 0, 5], [5, 5, 0]]),
+        ({}, {"PER": 1}, [[0, 1, 1], [2, 0, 1], [2, 1, 0]]),
+        ({"PER": 5}, {"PER": 1}, [[0, 1, 1], [5, 0, 5], [5, 5, 0]]),
+        ({"O": 9, "I-PER": 0.5}, {}, [[0, 9, 9], [2, 0, 2], [0.5, 0.5, 0]]),
+    ],
+)
+def test_costs_are_named_by_types_or_tags(missed: Any, invented: Any, expected: Any) -> None:
+    bound = SoftmaxMargin(2.0, missed, invented).bind(["O", "B-PER", "I-PER"], "IOB2")
+    np.testing.assert_array_equal(bound.costs(3), expected)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"false_negatives": {"PRE": 5.0}}, "false_negatives: the component has no label 'PRE'. Did you mean 'PER'?"),
+        ({"false_positives": {"PER": 5.0, "B-PER": 1.0}}, "false_positives: 'PER' and 'B-PER' both contain 'B-PER'"),
+        ({"false_negatives": {"PER": -1.0}}, "the cost of 'PER' in false_negatives must be a number, 0 or more"),
+        ({"false_negatives": {"PER": float("nan")}}, "the cost of 'PER' in false_negatives must be a number"),
+        ({"false_negatives": {"PER": "5"}}, "the cost of 'PER' in false_negatives must be a number"),
+        ({"false_positives": 5.0}, "false_positives must map labels to costs"),
+        ({"cost": -1.0}, "cost must be a number, 0 or more, but -1.0 was given"),
+    ],
+)
+def test_costs_that_cannot_be_used_are_refused(settings: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        SoftmaxMargin(**settings).bind(["O", "B-PER", "I-PER"], "IOB2")
+
+
+def test_costs_by_label_need_the_names_of_labels() -> None:
+    problem = random_problem(np.random.default_rng(0), n_labels=3, lengths=[2], shared=True)
+    with pytest.raises(ConfigError, match="needs the names of labels"):
+        BY_LABEL(*problem, problem.scores.zeros_like())
+
+
 @given(problems())
 def test_hinge_bounds_the_perceptron_and_softmax_margin_both(problem: Problem) -> None:
     names = ("Perceptron", "Hinge", "SoftmaxMargin")
@@ -365,6 +430,7 @@ def test_sequences_without_weight_cost_nothing_even_if_they_are_impossible(loss:
     batch = Batch(np.array([0, 1, 2]), gold, weights, sets)
     alone = Batch(np.array([0, 1]), gold[:1], weights[:1], sets)
     gradient, first = scores.zeros_like(), scores._replace(emissions=scores.emissions[:1])
+    loss, _ = ready(loss, Problem(scores, batch))
     expected = first.zeros_like()
     assert loss(scores, batch, gradient) == loss(first, alone, expected)
     np.testing.assert_array_equal(gradient.emissions, [*expected.emissions, [0, 0]])

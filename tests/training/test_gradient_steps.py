@@ -40,7 +40,11 @@ CASES = L1_CASES | {
     "dense pairs": {"bigram_templates": BIGRAM_TEMPLATES, "support": "all"},
     "weights and missing labels": {"weighted": True, "missing": 0.2},
 }
-LIKELIHOODS = CASES | {"margin": {"weighted": True, "missing": 0.2, "loss": SoftmaxMargin(1.5)}}
+COSTS = SoftmaxMargin(1.5, {"b": 4.0}, {"c": 0.1}).bind(["a", "b", "c"], None)
+LIKELIHOODS = CASES | {
+    "margin": {"weighted": True, "missing": 0.2, "loss": SoftmaxMargin(1.5)},
+    "costs by label": {"weighted": True, "missing": 0.2, "loss": COSTS},
+}
 
 
 def places(block: RowBlock, row: int) -> tuple[np.ndarray, np.ndarray]:

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ... import kernels
-from ...errors import ConfigError, suggest
-from ...schemes import split_tag
+from ...errors import ConfigError
+from ...schemes import named_tags
 from ...types import AddGradient, Batch, Bools, Floats, Ints, LossProperty, Scores
 
 Values = NDArray[np.float64]
@@ -108,30 +108,6 @@ def _weights(batch: Batch, kinds: Ints) -> NDArray[np.float64]:
     return np.where(np.diff(ends) > 0, batch.weights, 0.0)
 
 
-def tags_of(names: Sequence[str], labels: Sequence[str], scheme: str | None, where: str) -> Bools:
-    """Return which of the tags [L] each name stands for, [names, L]: a tag, or a label of a scheme for all its tags.
-
-    RAISES ConfigError: If a name is no label, or two names share a tag.
-    """
-    table = np.zeros((len(names), len(labels)), np.bool_)
-    types = [split_tag(tag)[1] if scheme not in (None, "plain") else "" for tag in labels]
-    for row, name in zip(table, names, strict=True):
-        row[:] = [tag == name for tag in labels]
-        if not row.any():
-            row[:] = [type_ == name != "" for type_ in types]
-        if not row.any():
-            raise ConfigError(
-                f"{where}: the component has no label {name!r}. {suggest(name, {*types, *labels} - {''})}"
-            )
-    shared = np.flatnonzero(table.sum(0) > 1)
-    if len(shared):
-        both = [name for name, row in zip(names, table, strict=True) if row[shared[0]]]
-        raise ConfigError(
-            f"{where}: {' and '.join(map(repr, both))} both contain {labels[shared[0]]!r}. List one of them."
-        )
-    return table
-
-
 def kl_divergence(wanted: Values, tags: Bools, totals: Values) -> tuple[float, Values]:
     """Return ``sum_g wanted_g log(wanted_g / p_g)`` and its derivatives with respect to the totals [L].
 
@@ -184,7 +160,7 @@ class Expectation(ExpectedLabels):
             raise ConfigError(f"spacy_crfseq.Expectation.v1: temperature must be positive, not {self.temperature}.")
 
     def bind(self, labels: Sequence[str], scheme: str | None) -> Expectation:
-        tags = tags_of(list(self.proportions), labels, scheme, WHERE)
+        tags = named_tags(list(self.proportions), labels, scheme, WHERE)
         total = sum(self.proportions.values())
         if tags.any(0).all() and total < 1 - ROUNDING:
             raise ConfigError(f"{WHERE} list all labels, so they must add up to 1, but they add up to {total:g}.")

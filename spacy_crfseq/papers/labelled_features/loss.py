@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ConfigError, FormatError
+from ...schemes import named_tags
 from ...threads import cached_property
 from ...types import Batch, Bools, Ints, Scores
-from .expectation import ROUNDING, ExpectedLabels, Values, kl_divergence, tags_of
+from .expectation import ROUNDING, ExpectedLabels, Values, kl_divergence
 from .feature_file import FeatureSets, LabelledFeature, read_features
 
 NAME = "spacy_crfseq.GeneralizedExpectation.v1"
@@ -87,7 +88,7 @@ class GeneralizedExpectation(ExpectedLabels):
 
     def _resolve(self, feature: LabelledFeature, labels: Sequence[str], scheme: str | None) -> _Wanted:
         bounds = np.array([*feature.shares.values()], np.float64)
-        tags = tags_of([*feature.shares], labels, scheme, f"{self.path}:{feature.line}")
+        tags = named_tags([*feature.shares], labels, scheme, f"{self.path}:{feature.line}")
         if self.distance == "KL":
             if (bounds[:, 0] != bounds[:, 1]).any():
                 raise FormatError(self.path, feature.line, f'ranges need distance = "L2" in {NAME}.')
