@@ -1,4 +1,4 @@
-"""Tag schemes: IOB1, IOB2 and BILUO mark spans, plain tags mark none.
+"""Tag schemes: IOB1, IOB2, BILUO and its spellings IOBES, BMES and BMEWO mark spans, plain tags mark none.
 
 A tag is "O" or a prefix and a type, "B-NP".  A sequence behaves as if it had an "O" before and after it, so every rule
 concerns a pair of neighbours.  Tag sequences that break their scheme are read as in conlleval, the scorer of the CoNLL
@@ -22,14 +22,22 @@ from .types import MISSING, Constraints, OccurrenceRules
 IntArray = NDArray[np.int64]
 IntegerArray = NDArray[np.integer[Any]]
 
-SCHEMES = ("IOB2", "BILUO", "plain")
-READABLE_SCHEMES = (*SCHEMES, "IOB1")
+LETTERS = {
+    "IOB2": "OBI", "IOB1": "OBI", "BILUO": "OBILU", "IOBES": "OBIES", "BMES": "OBMES", "BMEWO": "OBMEW",
+}  # fmt: skip
+"""The prefixes of each scheme of spans: outside, begin, inside, last, unit.  From BILUO on, only letters differ."""
+SPAN_SCHEMES = tuple(LETTERS)
+"""The schemes that corpora may have."""
+MODEL_SCHEMES = tuple(scheme for scheme in LETTERS if scheme != "IOB1")
+"""The schemes that the tags of a component may have."""
+OTHER_NAMES = {"BIO": "IOB2", "BILOU": "BILUO", "BIOES": "IOBES", "BMESO": "BMES", "BMEOW": "BMEWO"}
+"""Schemes by other names of theirs."""
 OUTSIDE = "O"
 
 MOST_LIMITED = 62
 """Labels that rules on occurrences may limit: bits of a number."""
 
-_PREFIXES = {"IOB1": "OBI", "IOB2": "OBI", "BILUO": "OBILU"}
+_CANONICAL = {letter: "OBILU"[code] for letters in LETTERS.values() for code, letter in enumerate(letters)}
 _CODES = {prefix: code for code, prefix in enumerate("OBILU")}
 _O, _B, _I, _L, _U = range(5)
 
@@ -56,19 +64,36 @@ class SpanArrays(NamedTuple):
     type: IntArray
 
 
+def scheme_named(name: str, setting: str = "scheme") -> str:
+    """Return the scheme of spans that has a name, in small letters or by another one of its names (BIOES).
+
+    RAISES ConfigError: Naming the setting, if there is no such scheme.
+    """
+    scheme = OTHER_NAMES.get(name.upper(), name.upper())
+    if scheme not in LETTERS:
+        raise ConfigError(f"{setting} {name}: unknown. {suggest(name, (*LETTERS, *OTHER_NAMES))}")
+    return scheme
+
+
 @lru_cache(maxsize=8192)
 def split_tag(tag: str) -> tuple[str, str]:
     """Split a tag into its prefix and its type: "B-NP" into ("B", "NP"), "O" into ("O", "").
 
-    Only the first hyphen counts, so a type may contain more.
-    RAISES DataError: Unless the tag is "O", or a prefix B, I, L or U with a hyphen and a type.
+    Prefixes of all schemes are read, and returned as those of BILUO: "E-NP" is ("L", "NP").  Only the first hyphen
+    counts, so a type may contain more.
+    RAISES DataError: Unless the tag is "O", or a prefix with a hyphen and a type.
     """
     if tag == OUTSIDE:
         return OUTSIDE, ""
     prefix, _, label = tag.partition("-")
-    if prefix not in ("B", "I", "L", "U") or not label:
-        raise DataError(f"Tag {tag!r} is neither 'O' nor a prefix B, I, L or U with a type, such as 'B-NP'.")
-    return prefix, label
+    if prefix not in _CANONICAL or prefix == OUTSIDE or not label:
+        raise DataError(f"Tag {describe_unreadable(tag)}.")
+    return _CANONICAL[prefix], label
+
+
+def describe_unreadable(tag: str) -> str:
+    """Return a clause on a tag that `split_tag` rejects."""
+    return f"{tag!r} is neither 'O' nor a prefix such as B or I with a type, as in 'B-NP'"
 
 
 @lru_cache(maxsize=8192)
@@ -130,7 +155,7 @@ def may_follow(previous: str, tag: str, scheme: str) -> bool:
 def find_invalid(tags: Sequence[str], scheme: str) -> int | None:
     """Return the index of the first tag that breaks the scheme, or None.
 
-    If a span is still open at the end of the sequence (BILUO only), the last tag is invalid.
+    If a span is still open at the end of the sequence (not in IOB1 and IOB2), the last tag is invalid.
     RAISES ConfigError: On an unknown scheme.
     """
     for i, (previous, tag) in enumerate(pairwise([OUTSIDE, *tags, OUTSIDE])):
@@ -157,7 +182,7 @@ def describe_invalid(tags: Sequence[str], index: int, scheme: str) -> str:
     """Return a clause that describes the error at `index`, as found by `find_invalid`."""
     tag = tags[index]
     if not _is_known(tag, scheme):
-        known = ", ".join(p if p == OUTSIDE else f"{p}-TYPE" for p in _PREFIXES.get(scheme, ""))
+        known = ", ".join(p if p == OUTSIDE else f"{p}-TYPE" for p in LETTERS.get(scheme, ""))
         return f"tag {tag!r} is not an {scheme} tag ({known})"
     previous = tags[index - 1] if index else OUTSIDE
     place = "last" if may_follow(previous, tag, scheme) else "first"
@@ -166,11 +191,11 @@ def describe_invalid(tags: Sequence[str], index: int, scheme: str) -> str:
 
 
 def decode_lenient(tags: Sequence[str]) -> list[TagSpan]:
-    """Return the spans of any IOB1, IOB2 or BILUO sequence as conlleval reads them.
+    """Return the spans of a sequence of tags, of any scheme, as conlleval reads them.
 
     A span begins at every B and U, and at an I or L whose type differs from the tag before or that comes after O, L or
-    U (or first).  It ends before the next beginning, before O and at the end of the sequence.  So no tag is ever
-    dropped: ["O", "I-A", "I-B"] contains two spans.
+    U (or first); other letters stand for those of BILUO that `split_tag` returns.  It ends before the next beginning,
+    before O and at the end of the sequence.  So no tag is ever dropped: ["O", "I-A", "I-B"] contains two spans.
     RAISES DataError: On a tag that `split_tag` rejects.
     """
     spans: list[TagSpan] = []
@@ -210,11 +235,18 @@ def encode(spans: Iterable[tuple[int, int, str]], length: int, scheme: str) -> l
 @lru_cache(maxsize=1024)
 def _marks(length: int, label: str, scheme: str, adjacent: bool) -> tuple[str, ...]:
     # `adjacent`: a span of the same type ends directly before it
-    if scheme == "BILUO":
-        prefixes = "U" if length == 1 else "B" + "I" * (length - 2) + "L"
+    begin, inside, last, unit = [*LETTERS[scheme][1:].ljust(4)]
+    if scheme not in ("IOB1", "IOB2"):
+        prefixes = unit if length == 1 else begin + inside * (length - 2) + last
     else:
-        prefixes = ("I" if scheme == "IOB1" and not adjacent else "B") + "I" * (length - 1)
+        prefixes = (inside if scheme == "IOB1" and not adjacent else begin) + inside * (length - 1)
     return tuple(f"{prefix}-{label}" for prefix in prefixes)
+
+
+def inside_of(tag: str, scheme: str) -> str:
+    """Return the tag inside of the span that continues at `tag`; "O" if none does."""
+    prefix, label = split_tag(tag)
+    return f"{LETTERS[scheme][2]}-{label}" if prefix in ("I", "L") else OUTSIDE
 
 
 def tags_of(types: Iterable[str], scheme: str) -> list[str]:
@@ -225,12 +257,12 @@ def tags_of(types: Iterable[str], scheme: str) -> list[str]:
     _check_scheme(scheme)
     if scheme == "plain":
         return list(types)
-    return [OUTSIDE, *(f"{prefix}-{label}" for label in types for prefix in _PREFIXES[scheme][1:])]
+    return [OUTSIDE, *(f"{prefix}-{label}" for label in types for prefix in LETTERS[scheme][1:])]
 
 
 def types_in(labels: Sequence[str]) -> list[str]:
     """Return the type of each label: of tags of spans, which "O" is among, what they mark; of plain tags themselves."""
-    are_spans = OUTSIDE in labels and all(label == OUTSIDE or _is_known(label, "BILUO") for label in labels)
+    are_spans = OUTSIDE in labels and any(all(_is_known(label, scheme) for label in labels) for scheme in MODEL_SCHEMES)
     return [split_tag(label)[1] or OUTSIDE if are_spans else label for label in labels]
 
 
@@ -248,8 +280,8 @@ def transition_table(labels: Sequence[str], scheme: str) -> Constraints:
     prefix, kind = tag_table(tuple(labels), scheme).take(np.arange(-1, size))  # the first one is the "O" of the edges
     resumes, is_open = (prefix == _I) | (prefix == _L), ((prefix == _B) | (prefix == _I))[:, None]
     inside = is_open & resumes & (kind[:, None] == kind)
-    rules = {"IOB1": np.ones_like(inside), "IOB2": inside | ~resumes, "BILUO": np.where(resumes, inside, ~is_open)}
-    allowed = rules[scheme]
+    rules = {"IOB1": np.ones_like(inside), "IOB2": inside | ~resumes}
+    allowed = rules[scheme] if scheme in rules else np.where(resumes, inside, ~is_open)
     tables = (allowed[0, 1:], allowed[1:, 1:], allowed[1:, 0], inside[1:, 1:], prefix[1:] == _O)
     return Constraints(*map(np.ascontiguousarray, tables))
 
@@ -391,12 +423,12 @@ def _is_known(tag: str, scheme: str) -> bool:
     if scheme == "plain" or tag == OUTSIDE:
         return True
     prefix, _, label = tag.partition("-")
-    return label != "" and prefix in tuple(_PREFIXES[scheme][1:])
+    return label != "" and prefix in tuple(LETTERS[scheme][1:])
 
 
 def _check_scheme(scheme: str, *, spans: bool = False) -> None:
-    if scheme not in READABLE_SCHEMES:
-        raise ConfigError(f"Unknown tag scheme {scheme!r}. {suggest(scheme, READABLE_SCHEMES)}")
+    if scheme not in LETTERS and scheme != "plain":
+        raise ConfigError(f"Unknown tag scheme {scheme!r}. {suggest(scheme, (*LETTERS, 'plain'))}")
 
     if spans and scheme == "plain":
-        raise ConfigError("Plain tags mark no spans. Give a scheme that does: IOB2, BILUO or IOB1.")
+        raise ConfigError(f"Plain tags mark no spans. Give a scheme that does: {', '.join(LETTERS)}.")

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.schemes import (
+    SPAN_SCHEMES,
     TagSpan,
     TagTable,
     count_spans,
@@ -26,7 +27,6 @@ from spacy_crfseq.schemes import (
 )
 from spacy_crfseq.tools._pages.spans import NEW, OTHER, SEEN, UNSEEN, Familiarity, span_counts
 
-SPAN_SCHEMES = ("IOB1", "IOB2", "BILUO")
 TYPES = ("A", "B-x", "O")
 
 
@@ -46,6 +46,9 @@ TABLE = {
     "IOB1": "I-A B-A I-A I-A I-B I-B O I-A",
     "IOB2": "B-A B-A I-A I-A B-B I-B O B-A",
     "BILUO": "U-A B-A I-A L-A B-B L-B O U-A",
+    "IOBES": "S-A B-A I-A E-A B-B E-B O S-A",
+    "BMES": "S-A B-A M-A E-A B-B E-B O S-A",
+    "BMEWO": "W-A B-A M-A E-A B-B E-B O W-A",
 }
 
 
@@ -57,8 +60,9 @@ def test_example_table(scheme: str) -> None:
 
 
 def test_split_tag() -> None:
-    found = [split_tag(tag) for tag in ("O", "B-NP", "U-a-b-", "I-O")]
-    assert found == [("O", ""), ("B", "NP"), ("U", "a-b-"), ("I", "O")]
+    found = [split_tag(tag) for tag in ("O", "B-NP", "U-a-b-", "I-O", "E-A", "S-A", "M-A", "W-A")]
+    assert found[:4] == [("O", ""), ("B", "NP"), ("U", "a-b-"), ("I", "O")]
+    assert found[4:] == [("L", "A"), ("U", "A"), ("I", "A"), ("U", "A")]
 
 
 @pytest.mark.parametrize("tag", ["", "B", "B-", "NP", "X-NP", "-", "O-NP", "BI-NP", "b-NP"])

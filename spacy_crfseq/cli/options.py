@@ -15,6 +15,7 @@ from spacy.cli._util import parse_config_overrides
 
 from ..corpora import layouts
 from ..errors import ConfigError
+from ..schemes import SPAN_SCHEMES
 from .console import printer
 
 OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
@@ -58,7 +59,9 @@ Columns = Annotated[
 Scheme = Annotated[
     str | None,
     typer.Option(
-        help="Tags of spans, with --columns: IOB2, IOB1 or BILUO", show_default="IOB2", rich_help_panel=_LAYOUT
+        help=f"Tags of spans in columns: {', '.join(SPAN_SCHEMES)}",
+        show_default="of the format, else IOB2, else by its tags",
+        rich_help_panel=_LAYOUT,
     ),
 ]
 Encoding = Annotated[

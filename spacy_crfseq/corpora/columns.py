@@ -6,7 +6,7 @@ so a file read with the wrong columns is rejected at its first line.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from ..errors import ConfigError, DataError, FormatError
 from ..files import replacing
 from ..schemes import all_invalid, describe_invalid, find_invalid
 from .lines import Line, OnError, Sentence, check_file, checked, lines_of
+from .tags import TagReader, other_scheme
 
 DOCSTART = "-DOCSTART-"
 IGNORED = "_"
@@ -25,6 +26,8 @@ HEADERS = frozenset(_NAMES.split())
 """The words of a first line that names the columns."""
 MORE = 3
 """Further places of a mistake that a message names."""
+SPAN_COLUMNS = ("chunk", "ent")
+"""The columns of tags of spans, which are read with prefix and type, see `tags`."""
 _BLANKS = frozenset(" \t\r\n")
 
 
@@ -58,6 +61,7 @@ def parse_columns(
 ) -> Iterator[Sentence | FormatError]:
     """Yield the sentences of a column file, and the errors in its lines; see `read_columns`."""
     rows: list[list[str]] = []
+    readers = {name: TagReader() for name in SPAN_COLUMNS if name in columns}
     number = document = 0
     spoilt = False
     for line in chain(lines, [(0, "")]):  # a final blank line ends a sentence that is still open
@@ -79,7 +83,7 @@ def parse_columns(
             rows.append(fields)
             continue
         if rows and not spoilt:
-            yield _sentence(path, rows, tuple(columns), number - len(rows), document)
+            yield _sentence(path, rows, tuple(columns), number - len(rows), document, readers)
         rows, spoilt = [], False
         document += bool(fields)
 
@@ -126,6 +130,8 @@ def check_scheme(sentence: Sentence, column: str, scheme: str, file: Path | str)
         more = others_at([str(sentence.line_of(i)) for i in others], "line")
         what = f"{describe_invalid(tags, index, scheme)} (column {column!r}){more}."
         hint = 'give another scheme, or set on_invalid = "conlleval" to read such tags as the CoNLL scorer does.'
+        if likely := other_scheme(tags, scheme):
+            hint = f'or give --scheme {likely}, in a config scheme = "{likely}", which they look like.'
         raise FormatError(file, sentence.line_of(index), f"{what} Correct the file, {hint}")
 
 
@@ -156,13 +162,24 @@ def _split(line: str, separator: str | None) -> list[str]:
 
 
 def _sentence(
-    path: Path, rows: list[list[str]], columns: tuple[str, ...], line: int, document: int
+    path: Path,
+    rows: list[list[str]],
+    columns: tuple[str, ...],
+    line: int,
+    document: int,
+    readers: Mapping[str, TagReader],
 ) -> Sentence | FormatError:
     values = dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True))
     values.pop(IGNORED, None)
     words = values.pop(WORD)
     if "" in words:
         return FormatError(path, line + words.index(""), "the word is empty.")
+    for name, reader in readers.items():
+        try:
+            values[name] = reader.read(values[name])
+        except DataError as error:
+            index = next(i for i, tag in enumerate(values[name]) if tag not in reader)
+            return FormatError(path, line + index, f"column {name!r}: {error}")
     return Sentence(words, values, None, line, document)
 
 

@@ -13,8 +13,10 @@ from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
 
-from ..errors import FormatError
+from ..errors import DataError, FormatError
+from .columns import SPAN_COLUMNS
 from .lines import Sentence, check_file, checked, read_lines
+from .tags import TagReader
 
 WORD = "w[0]="
 """The beginning of the attribute with the word in CRFsuite's own examples."""
@@ -45,12 +47,14 @@ def format_item(label: str, attributes: Sequence[str]) -> str:
 
 def _sentences(path: Path, column: str, word: str, encoding: str) -> Iterator[Sentence]:
     rows: list[tuple[str, Attributes]] = []
-    first = 0
+    first, reader = 0, TagReader()
     for number, line in chain(read_lines(path, encoding), [(0, "")]):  # a blank line ends a sequence that is open
         if not line:
             if rows:
                 labels, attributes = map(list, zip(*rows, strict=True))
                 words = [_word(names, word) for names in attributes]
+                if column in SPAN_COLUMNS:
+                    labels = _read_tags(path, first, labels, reader)
                 yield Sentence(words, {column: labels}, None, first, attributes=attributes)
             rows = []
         elif line.startswith("@"):
@@ -61,6 +65,14 @@ def _sentences(path: Path, column: str, word: str, encoding: str) -> Iterator[Se
         else:
             first = first if rows else number
             rows.append(_item(path, number, line))
+
+
+def _read_tags(path: Path, line: int, labels: list[str], reader: TagReader) -> list[str]:
+    try:
+        return reader.read(labels)
+    except DataError as error:
+        index = next(i for i, label in enumerate(labels) if label not in reader)
+        raise FormatError(path, line + index, f"the label: {error}") from None
 
 
 def _word(attributes: Attributes, prefix: str) -> str:

@@ -13,26 +13,27 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from ..errors import FormatError
-from ..schemes import OUTSIDE, decode_lenient, find_invalid, is_tag
-from .columns import DOCSTART, IGNORED, WORD
+from ..errors import DataError, FormatError
+from ..schemes import LETTERS, OUTSIDE, find_invalid
+from .columns import DOCSTART, IGNORED, MISSING_ENTITY, SPAN_COLUMNS, WORD
 from .layouts import (
     ANNOTATIONS,
+    COLUMN_FILES,
     CUSTOM,
     DOCBIN,
     GOLD,
     PRESETS,
     RAW,
-    SPAN_COLUMNS,
     TEXTS,
     Format,
     Preset,
-    as_options,
     asked,
+    described,
     layout_by_ending,
 )
 from .lines import STDIN, ZIPPED, probable_encoding
 from .splitting import SPACES, WORDS, Splitter
+from .tags import UNNAMED, find_scheme, typed
 from .xml import XMLForm, check_corpus, likely_sequence, read_xml, xml_files
 
 LINES = 5000
@@ -41,7 +42,6 @@ CHUNK_TYPES = frozenset({"NP", "VP", "PP", "ADVP", "ADJP", "SBAR", "PRT", "CONJP
 """Chunks of CoNLL-2000; other types of spans count as entities."""
 SPAN_TAGS = 0.95
 """Share of the values of a column that are tags of spans, from which the others are mistakes."""
-_SPAN_TAG = re.compile(r"O|-|[BILU]-\S+")
 _CONLLU_FIELDS = 10
 _XML = re.compile(r"\s*<[?!A-Za-z_]")
 _JSON = re.compile(r"""\s*\[?\s*\{\s*"\w+"\s*:""")
@@ -55,8 +55,7 @@ class FoundLayout(NamedTuple):
 
     def notice(self, path: Path) -> str:
         """Return a line on how the file is read."""
-        holds = "" if self.layout.name == CUSTOM else f" ({' '.join(self.layout.columns)})"
-        return f"{path}: detected {as_options(self.layout)}{holds}."
+        return f"{path}: detected {described(self.layout)}."
 
 
 def find_layout(
@@ -84,7 +83,8 @@ def find_layout(
     elif chosen is not None and chosen.form is not None:
         chosen = _xml_layout(path, chosen, trained)
     if (settled := said.encoded(chosen)) is not None:
-        return FoundLayout(settled)
+        adapted = settled if said.scheme else with_scheme(path, settled)
+        return FoundLayout(adapted, guessed=adapted != settled)
     if (guessed := guess(path)) is None:
         raise _unknown_layout(path, unpacked.suffix, layouts)
     guessed = layouts.get(guessed.name, guessed)  # of exports, the raw text if texts are asked for
@@ -120,7 +120,10 @@ def _unknown_layout(path: Path, ending: str, layouts: Iterable[str]) -> FormatEr
 
 
 def guess(path: Path) -> Preset | None:
-    """Return the layout that the first lines of a file suggest, if any; unclear columns become "_"."""
+    """Return the layout that the first lines of a file suggest, if any; unclear columns become "_".
+
+    RAISES FormatError: If a column has tags of spans of no scheme.
+    """
     path = next(iter(xml_files(path)), path)
     lines, encoding = _first_lines(path) or ([], "")
     if _JSON.match("\n".join(lines[:100])):
@@ -138,12 +141,29 @@ def guess(path: Path) -> Preset | None:
     if (width := _width(rows)) is None:
         return None
     whole = [sentence for sentence in sentences if all(len(row) == width for row in sentence)]
-    names = _names([[row[i] for sentence in whole for row in sentence] for i in range(width)])
+    names = _names([[[row[i] for row in sentence] for sentence in whole] for i in range(width)])
     if names is None:
         return None
     places = [i for i, name in enumerate(names) if name in SPAN_COLUMNS]
-    scheme = _scheme([[row[i] for row in sentence] for i in places for sentence in whole]) if places else "plain"
+    try:
+        scheme = _scheme([[row[i] for row in sentence] for i in places for sentence in whole]) if places else "plain"
+    except DataError as error:
+        columns = f"column {places[0] + 1}" if len(places) == 1 else "columns of spans"
+        raise FormatError(path, 0, f"{columns}: {error} Write the tags in one of these.") from None
     return _named(names, scheme, encoding)
+
+
+def with_scheme(path: Path, layout: Preset) -> Preset:
+    """Return a layout with the scheme of the tags in the first lines of a file, if its own has other prefixes."""
+    if layout.name not in (CUSTOM, *COLUMN_FILES) or {*SPAN_COLUMNS}.isdisjoint(layout.columns):
+        return layout
+    places, width = [i for i, name in enumerate(layout.columns) if name in SPAN_COLUMNS], len(layout.columns)
+    sentences = [[row for row in rows if len(row) == width] for rows in _sentences((_first_lines(path) or ([], ""))[0])]
+    try:
+        scheme = _scheme([[row[i] for row in sentence] for i in places for sentence in sentences])
+    except DataError:  # whose line the reader tells
+        return layout
+    return layout if LETTERS[scheme] == LETTERS.get(layout.scheme) else layout._replace(scheme=scheme)
 
 
 def separator_of(path: Path) -> str:
@@ -161,7 +181,11 @@ def fits(path: Path, layout: Preset) -> bool:
     rows = [row for sentence in _sentences((_first_lines(path) or ([], ""))[0]) for row in sentence]
     if _width(rows) != len(layout.columns):
         return False
-    if (seems := guess(path)) is ANNOTATIONS:
+    try:
+        seems = guess(path)
+    except FormatError:  # whose line the reader tells
+        seems = None
+    if seems is ANNOTATIONS:
         return False
     pairs = zip(layout.columns, seems.columns, strict=True) if seems is not None else ()
     return all(IGNORED in pair or (pair[0] in SPAN_COLUMNS) == (pair[1] in SPAN_COLUMNS) for pair in pairs)
@@ -188,10 +212,12 @@ def _first_lines(path: Path) -> tuple[list[str], str] | None:
 
 def _sentences(lines: Sequence[str]) -> list[list[list[str]]]:
     sentences: list[list[list[str]]] = [[]]
-    tabs = any("\t" in line for line in lines)
-    for line in lines:
-        fields = line.rstrip("\r").split("\t") if tabs and "\t" in line else line.split()
-        if line.startswith("# ") or (fields and fields[0] == DOCSTART):
+    split = [line.rstrip("\r").split("\t") if "\t" in line and line.strip() else line.split() for line in lines]
+    width = Counter(len(fields) for line, fields in zip(lines, split, strict=True) if fields and line[:2] != "# ")
+    usual = max(width, key=width.__getitem__, default=0)
+    for line, fields in zip(lines, split, strict=True):
+        is_comment = line.startswith("# ") and len(fields) != usual  # else "#" is a token
+        if is_comment or (fields and fields[0] == DOCSTART):
             continue
         if any(fields):
             sentences[-1].append(fields)
@@ -200,34 +226,42 @@ def _sentences(lines: Sequence[str]) -> list[list[list[str]]]:
     return [sentence for sentence in sentences if sentence]
 
 
-def _names(columns: Sequence[Sequence[str]]) -> tuple[str, ...] | None:
+def _names(columns: Sequence[Sequence[Sequence[str]]]) -> tuple[str, ...] | None:
     # the first column holds words, then come a tag and at most one of each kind of spans; None without annotation
-    names, few = [WORD], max(20, len(set(columns[0])) // 4)
-    for values in columns[1:]:
-        kinds = Counter(values)
-        n_tags = sum(number for kind, number in kinds.items() if _SPAN_TAG.fullmatch(kind))
-        if n_tags >= SPAN_TAGS * len(values):
-            types = {kind[2:] for kind in kinds if kind[1:2] == "-" and _SPAN_TAG.fullmatch(kind)}
-            name = "chunk" if types and types <= CHUNK_TYPES else "ent"
-        else:
-            # a lemma takes as many values as words do, a tag few
-            name = "tag" if len(kinds) <= few else IGNORED
+    counts = [Counter(value for values in column for value in values) for column in columns]
+    names, few = [WORD], max(20, len(counts[0]) // 4)
+    for column, kinds in zip(columns[1:], counts[1:], strict=True):
+        # a lemma takes as many values as words do, a tag few
+        name = _spans_in(column, kinds) or ("tag" if len(kinds) <= few else IGNORED)
         names.append(IGNORED if name in names else name)
     if set(names) <= {WORD, IGNORED, "tag"}:  # without spans, tags must come again to be taken for tags
-        if 1 < len(set(columns[-1])) <= few:  # CRF++ and Wapiti have the labels in the last column
+        if 1 < len(counts[-1]) <= few:  # CRF++ and Wapiti have the labels in the last column
             names = [WORD, *[IGNORED] * (len(names) - 2), "tag"]
-        tags = columns[names.index("tag")] if "tag" in names else ()
-        return tuple(names) if tags and 2 * len(set(tags)) <= len(tags) else None
+        tags = counts[names.index("tag")] if "tag" in names else Counter[str]()
+        return tuple(names) if tags and 2 * len(tags) <= tags.total() else None
     return tuple(names)
 
 
+def _spans_in(column: Sequence[Sequence[str]], kinds: Counter[str]) -> str | None:
+    # the kind of spans that a column has tags of, None for none
+    tags = {kind: tag for kind in kinds if (tag := OUTSIDE if kind == MISSING_ENTITY else typed(kind))}
+    if sum(kinds[kind] for kind in tags) < SPAN_TAGS * kinds.total():
+        return None
+    types = {tag[2:] for tag in tags.values() if tag != OUTSIDE}
+    if types == {UNNAMED}:  # letters alone may mean other things, unless they keep a scheme
+        sequences = [[tags.get(value, OUTSIDE) for value in values] for values in column]
+        try:
+            scheme = find_scheme(sequences)
+        except DataError:
+            return None
+        if 2 * sum(find_invalid(values, scheme) is None for values in sequences) < len(sequences):
+            return None
+        return "ent" if OUTSIDE in kinds else "chunk"  # as the words of a segmented text, which are everywhere
+    return "chunk" if types and types <= CHUNK_TYPES else "ent"
+
+
 def _scheme(sequences: Sequence[Sequence[str]]) -> str:
-    clean = [[tag if is_tag(tag) else OUTSIDE for tag in tags] for tags in sequences]
-    if any(tag[:2] in ("L-", "U-") for tags in clean for tag in tags):
-        return "BILUO"
-    with_spans = [tags for tags in clean if decode_lenient(tags)]
-    broken = sum(find_invalid(tags, "IOB2") is not None for tags in with_spans)
-    return "IOB1" if 2 * broken > len(with_spans) else "IOB2"  # single ones are mistakes in IOB2
+    return find_scheme([[typed(tag) or OUTSIDE for tag in tags] for tags in sequences])
 
 
 def _named(names: tuple[str, ...], scheme: str, encoding: str) -> Preset:

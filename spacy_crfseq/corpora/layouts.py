@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias
 
 from ..errors import ConfigError, FormatError, suggest
-from .columns import DOCSTART, check_columns, parse_columns
+from ..schemes import scheme_named
+from .columns import DOCSTART, SPAN_COLUMNS, check_columns, parse_columns
 from .conllu import COLUMNS as CONLLU_COLUMNS
 from .conllu import parse_conllu
 from .lines import (
@@ -55,10 +56,11 @@ PRESETS = {
         Preset("xml", ("word", "tag", "chunk", "ent"), "IOB2", "", "tag", XMLForm()),
     )
 }
+COLUMN_FILES = ("conll2000", "conll2002", "conll2003", "iob")
+"""The presets of column files with tags of spans, which may have another scheme than the usual one."""
 DOCBIN, CUSTOM, CRFSUITE = "spacy", "columns", "crfsuite"
 """The names of spaCy's binary format, of a layout without a preset, and of attribute files, whose labels are scored."""
 TOKEN_COLUMNS = ("tag", "pos", "morph", "lemma")
-SPAN_COLUMNS = ("chunk", "ent")
 DOCS = Preset(DOCBIN, ("word", *TOKEN_COLUMNS, *SPAN_COLUMNS), "BILUO", "", "ent")
 """The columns that spaCy's binary files may have."""
 RAW = {"txt": Preset("txt", (), "plain", "utf8", ""), "jsonl": Preset("jsonl", (), "plain", "utf8", ""), DOCBIN: DOCS}
@@ -125,7 +127,6 @@ NAMES = tuple(GOLD)
 ENDINGS = {"txt": ".txt", "jsonl": ".jsonl", DOCBIN: ".spacy", "conllu": ".conllu", "xml": ".xml"}
 """Layouts that have an ending of their own."""
 COLUMNS = ("word", "tag", "pos", "lemma", "morph", *SPAN_COLUMNS, "weight", "_")
-SCHEMES = ("IOB2", "IOB1", "BILUO")
 
 
 class Asked(NamedTuple):
@@ -142,22 +143,27 @@ class Asked(NamedTuple):
 
         RAISES ConfigError: If there is no such layout, column, scheme or encoding, or name and columns are both given.
         """
-        name, columns, scheme, encoding, _ = self
+        name, columns, _, encoding, _ = self
         if name is not None and columns is not None:
             raise ConfigError("--format and --columns exclude each other; give one of them.")
-        if scheme is not None and columns is None:
-            raise ConfigError("--scheme goes with --columns; a --format has its own.")
         check_encoding(encoding or "utf8")
         chosen = None
         if name is not None:
             check_choice("--format", name, layouts, " format")
             chosen = layouts[name]
         elif columns is not None:
-            chosen = own_layout(columns, scheme or "IOB2")
+            chosen = own_layout(columns)
         return self.encoded(chosen)
 
     def encoded(self, layout: Preset | None) -> Preset | None:
-        """Return a layout in the encoding and with the new labels that are asked for."""
+        """Return a layout in the encoding, with the scheme and the new labels that are asked for."""
+        if self.scheme is not None:
+            scheme = scheme_named(self.scheme, "--scheme")
+            if layout is not None and (layout.scheme == "plain" or layout.name not in (CUSTOM, *COLUMN_FILES)):
+                raise ConfigError(
+                    f"--scheme {self.scheme} is for files of columns with tags of spans, unlike {as_options(layout)}."
+                )
+            layout = layout and layout._replace(scheme=scheme)
         if layout is not None and self.rename is not None:
             pairs = [pair.partition("=") for pair in self.rename.replace(" ", "").split(",")]
             if layout.form is None or not all(old and new for old, _, new in pairs):
@@ -176,15 +182,14 @@ def asked(layout: Format) -> Asked:
     return layout if isinstance(layout, Asked) else Asked(layout)
 
 
-def own_layout(columns: str, scheme: str = "IOB2") -> Preset:
+def own_layout(columns: str) -> Preset:
     """Return a layout of columns, given with commas between; RAISES ConfigError: If they cannot be."""
     names = tuple(part.strip() for part in columns.split(","))
     for part in names:
         if part not in COLUMNS:
             raise ConfigError(f"--columns {columns}: unknown column {part!r}. {suggest(part, COLUMNS)}")
     check_columns(names)
-    check_choice("--scheme", scheme, SCHEMES)
-    return Preset(CUSTOM, names, scheme, "utf8", _scored(names))
+    return Preset(CUSTOM, names, "IOB2", "utf8", _scored(names))
 
 
 def _scored(columns: Sequence[str]) -> str:
@@ -239,7 +244,7 @@ def reader_layout(reader: Mapping[str, Any]) -> Preset | None:
     if name != "spacy_crfseq.ConllReader.v1":
         return None
     columns = tuple(reader.get("columns", ("word", "tag", "chunk")))
-    return Preset(CUSTOM, columns, str(reader.get("scheme", "IOB2")), encoding, _scored(columns))
+    return Preset(CUSTOM, columns, scheme_named(str(reader.get("scheme", "IOB2"))), encoding, _scored(columns))
 
 
 def file_columns(layout: Preset) -> tuple[str, ...]:
@@ -250,10 +255,23 @@ def file_columns(layout: Preset) -> tuple[str, ...]:
 def as_options(layout: Preset) -> str:
     """Return the options that name a layout."""
     encoding = "" if layout.encoding in ("utf8", "") else f" --encoding {layout.encoding}"
+    usual = PRESETS[layout.name].scheme if layout.name in COLUMN_FILES else "IOB2"
+    scheme = f" --scheme {layout.scheme}" if layout.scheme not in (usual, "plain") else ""
     if layout.name != CUSTOM:
-        return f"--format {layout.name}{encoding}"
-    scheme = f" --scheme {layout.scheme}" if layout.scheme in ("IOB1", "BILUO") else ""
+        return f"--format {layout.name}{scheme if layout.name in COLUMN_FILES else ''}{encoding}"
     return f"--columns {','.join(layout.columns)}{scheme}{encoding}"
+
+
+def described(layout: Preset) -> str:
+    """Return the options that name a layout, its columns, and the scheme of its tags of spans."""
+    is_tagged = layout.name in (CUSTOM, *COLUMN_FILES) and not {*SPAN_COLUMNS}.isdisjoint(layout.columns)
+    scheme = f"; tags in {shown_scheme(layout.scheme)}" if is_tagged else ""
+    return f"{as_options(layout)} ({' '.join(layout.columns)}{scheme})"
+
+
+def shown_scheme(scheme: str) -> str:
+    """Return the name of a scheme for people: IOB1 reads tags in IOB2 the same way."""
+    return "IOB1 or IOB2" if scheme == "IOB1" else scheme
 
 
 def check_choice(option: str, value: str, choices: Iterable[str], what: str = "") -> None:

@@ -100,7 +100,7 @@ def create_chunker(
     """Create a chunker that writes non-overlapping labelled spans to ``doc.spans[spans_key]``.
 
     spans_key (str): Group of ``doc.spans`` for gold and predicted chunks.
-    scheme (str): "IOB2" or "BILUO", the internal tags.
+    scheme (str): "IOB2" or "BILUO", the internal tags; "IOBES", "BMES" and "BMEWO" are BILUO in other letters.
     threshold (float): Minimum probability of predicted spans; 0 keeps all spans and computes no probabilities.
     incorrect_spans_key (str | None): Group of ``doc.spans`` of gold Docs with spans that are known to be wrong,
         with exactly these boundaries and labels.
@@ -135,7 +135,7 @@ def create_ner(
 ) -> Any:
     """Create an entity recognizer that writes ``doc.ents``.
 
-    scheme (str): "IOB2" or "BILUO", the internal tags.
+    scheme (str): "IOB2" or "BILUO", the internal tags; "IOBES", "BMES" and "BMEWO" are BILUO in other letters.
     threshold (float): Minimum probability of predicted entities; 0 keeps all entities and computes no probabilities.
     incorrect_spans_key (str | None): Group of ``doc.spans`` of gold Docs with spans that are known to be wrong,
         with exactly these boundaries and labels.

@@ -17,7 +17,7 @@ from spacy.training import Example
 
 from ..errors import ConfigError, DataError, suggest
 from ..inference.spread import Spread
-from ..schemes import OUTSIDE, occurrence_rules
+from ..schemes import OUTSIDE, inside_of, occurrence_rules
 from ..threads import cached_property
 from ..training.dataset import CandidateTable
 from ..types import MISSING, Bools, Candidates, Constraints, IncorrectSpan, Ints, OccurrenceRules, Offsets
@@ -53,8 +53,9 @@ class LabelSet:
     @cached_property
     def token_tags(self) -> tuple[str, ...]:
         """The tags of all tokens: those of the model, and I- of types without it, for white space in their spans."""
-        inside = dict.fromkeys(f"I-{tag[2:]}" for tag in self.tags if not self.plain and tag[:2] == "L-")
-        return (*self.tags, *(tag for tag in inside if tag not in self.tags))
+        scheme = self.annotation.scheme
+        inside = dict.fromkeys(inside_of(tag, scheme) for tag in self.tags) if scheme is not None else {}
+        return (*self.tags, *(tag for tag in inside if tag not in (*self.tags, OUTSIDE)))
 
     @cached_property
     def between(self) -> Ints:
@@ -62,11 +63,10 @@ class LabelSet:
 
         It is inside of a span that continues, and outside of all others.  Plain labels are repeated.
         """
-        if self.plain:
+        if (scheme := self.annotation.scheme) is None:
             return np.arange(len(self.tags), dtype=np.int32)
         numbers = {tag: number for number, tag in enumerate(self.token_tags)}
-        insides = [f"I-{tag[2:]}" if tag[:2] in ("I-", "L-") else OUTSIDE for tag in self.tags]
-        return np.array([numbers.get(tag, self.nothing) for tag in insides], np.int32)
+        return np.array([numbers.get(inside_of(tag, scheme), self.nothing) for tag in self.tags], np.int32)
 
     @property
     def nothing(self) -> int:
@@ -287,8 +287,7 @@ def _with_space(tags: Tags, doc: Doc, annotation: Annotation) -> Tags:
         elif annotation.scheme is None or not isinstance(near, str):
             out.append(None)
         else:
-            goes_on = near[:2] in ("I-", "L-") and word < len(tags)
-            out.append(f"I-{near[2:]}" if goes_on else OUTSIDE)
+            out.append(inside_of(near, annotation.scheme) if word < len(tags) else OUTSIDE)
     return out
 
 

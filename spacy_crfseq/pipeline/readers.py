@@ -45,7 +45,7 @@ from ..corpora.lines import FilePart, check_file, checked, cut, files_of, in_byt
 from ..corpora.splitting import SPACES
 from ..corpora.xml import XMLForm, check_corpus
 from ..errors import ConfigError, DataError, FormatError
-from ..schemes import READABLE_SCHEMES
+from ..schemes import SPAN_SCHEMES, scheme_named
 from .doc_builder import SPANS, CorpusSettings, DocBuilder, Gold, LabelledText, Starts, bare, check_setting
 from .evidence import register_extensions
 from .overrides import spacy_command
@@ -85,7 +85,8 @@ def create_conll_reader(
     columns (list[str]): What each column holds: word, tag, pos (a UPOS tag, "_" is missing), lemma, morph ("_" is
         no features), ent (into doc.ents, "-" is missing), chunk (into doc.spans), weight (of the sentence: a number at
         its first token, "_" or the same at the others; into doc._.crf_weight), or "_" to ignore it.
-    scheme (str): How ent and chunk are tagged: IOB2, BILUO or IOB1.
+    scheme (str): How ent and chunk are tagged: IOB2, IOB1, BILUO, IOBES, BMES or BMEWO.  Tags have their prefix before
+        the type (B-PER), after it (PER-B), or alone (B), where the type is SPAN.
     given (list[str]): Columns that the predicted doc also has because they are an input of the task, such as the
         automatic part-of-speech tags of CoNLL-2000.
     unit (str): "sentence" makes each a doc, "document" all up to the next -DOCSTART- line, with sentence starts on
@@ -117,9 +118,12 @@ def create_conll_reader(
             )
         return create_annotation_reader(path, limit, weight, encoding)
     check_columns(columns)
-    check_setting("scheme", scheme, READABLE_SCHEMES)
-    if scheme == "plain" and not set(SPANS).isdisjoint(columns):
-        raise ConfigError("scheme = 'plain' marks no spans, but columns holds ent or chunk. Give IOB2 or BILUO.")
+    if scheme != "plain":
+        scheme = scheme_named(scheme)
+    elif not set(SPANS).isdisjoint(columns):
+        raise ConfigError(
+            f"scheme = 'plain' marks no spans, but columns holds ent or chunk. Give {' or '.join(SPAN_SCHEMES)}."
+        )
     layout, rest = Preset(CUSTOM, tuple(columns), scheme, encoding, ""), (limit, weight, joined, twice, apart)
     return CorpusReader(CorpusSettings(_given(path), layout, tuple(given), unit, chunks_key, on_invalid, *rest))
 
@@ -168,7 +172,7 @@ def create_crfsuite_reader(
     """
     path = _given(path)
     check_setting("column", column, ("tag", "pos", "morph", "ent", "chunk"))
-    layout = Preset(CRFSUITE, ("word", column), scheme, encoding, column)
+    layout = Preset(CRFSUITE, ("word", column), scheme_named(scheme), encoding, column)
     settings = CorpusSettings(path, layout, (), "sentence", chunks_key, on_invalid, limit, weight)
     return CorpusReader(settings, lambda _, part: read_crfsuite(part.path, column, word, encoding))
 

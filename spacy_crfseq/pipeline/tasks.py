@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from operator import attrgetter
 from types import MappingProxyType
@@ -22,7 +23,18 @@ from spacy.training import Example
 from spacy.vocab import Vocab
 
 from ..errors import ConfigError, DataError, suggest
-from ..schemes import SpanArrays, TagSpan, encode, spans_of, split_tag, tag_table, tags_of, transition_table
+from ..schemes import (
+    LETTERS,
+    MODEL_SCHEMES,
+    SpanArrays,
+    TagSpan,
+    encode,
+    spans_of,
+    split_tag,
+    tag_table,
+    tags_of,
+    transition_table,
+)
 from ..types import Bools, Constraints, Floats, Hashes, Ints, Offsets
 from .evidence import DocEvidence, Partial, SpanLike, Tags, about, crosses_sentences, store_token_scores
 from .structs import write_spans, write_tokens
@@ -236,8 +248,10 @@ class Spans(Annotation):
     scheme: str
 
     def __init__(self, scheme: str, incorrect_spans_key: str | None = None) -> None:
-        if scheme not in ("IOB2", "BILUO"):
-            raise ConfigError(f'scheme must be "IOB2" (BIO) or "BILUO" (BIOES), but {scheme!r} was given.')
+        if scheme not in MODEL_SCHEMES:
+            raise ConfigError(
+                f"scheme must be {', '.join(MODEL_SCHEMES)}, but {scheme!r} was given. {suggest(scheme, MODEL_SCHEMES)}"
+            )
         self.scheme, self.incorrect_spans_key = scheme, incorrect_spans_key
 
     def settings(self) -> dict[str, Any]:
@@ -311,7 +325,7 @@ def group_content(doc: Doc, key: str | None) -> object:
 
 def find_unreadable(tags: Sequence[str], scheme: str) -> str | None:
     """Return the first string that is not a tag of the scheme, None if all are."""
-    prefixes = {"IOB2": "BI", "BILUO": "BILU"}[scheme]
+    prefixes = LETTERS[scheme][1:]
     return next((tag for tag in tags if tag != "O" and not (tag[:1] in prefixes and tag[1:2] == "-")), None)
 
 
@@ -384,7 +398,7 @@ class Entities(Spans):
         strings = reference.vocab.strings
         iobs, labels = reference.to_array([ENT_IOB, ENT_TYPE]).T.tolist()
         behind = [*iobs[1:], 2][: len(iobs)]
-        torn = self.scheme == "BILUO" and (0, 1) in zip(iobs, behind, strict=True)
+        torn = self.scheme != "IOB2" and (0, 1) in zip(iobs, behind, strict=True)
         biluo: Tags = []
         for iob, label, after in zip(iobs, labels, behind, strict=True):
             if iob == 0:
@@ -411,12 +425,20 @@ class Entities(Spans):
         return reference.to_array([ENT_IOB, ENT_TYPE]).tobytes(), super().gold_content(reference)
 
     def _from_biluo(self, tags: Tags) -> Tags:
-        """Return the tags in the scheme; tags without a type, such as "U-", mean that nothing is known."""
+        """Return BILUO tags in the scheme; tags without a type, such as "U-", mean that nothing is known."""
         known: Tags = [tag if not isinstance(tag, str) or tag == "O" or tag[2:] else None for tag in tags]
         if self.scheme == "BILUO":
             return known
-        table = {"L": "I", "U": "B"}
-        return [table.get(tag[0], tag[0]) + tag[1:] if isinstance(tag, str) else tag for tag in known]
+        letters = LETTERS[self.scheme] if self.scheme != "IOB2" else "OBIIB"
+        table = dict(zip(LETTERS["BILUO"], letters, strict=True))
+
+        def written(tag: str) -> str:
+            return table[tag[0]] + tag[1:]
+
+        return [
+            written(tag) if isinstance(tag, str) else tag and replace(tag, labels=tuple(map(written, tag.labels or ())))
+            for tag in known
+        ]
 
     def preset(
         self, docs: Sequence[Doc], state: Hashes, doc_offsets: Offsets, tags: Sequence[str]

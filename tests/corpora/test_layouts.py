@@ -16,7 +16,7 @@ from tests.corpora.helpers import COMMANDS
 
 OUTPUTS = ("new", "tagged.jsonl")
 """Outputs that are not replaced unasked."""
-READS = "detected --format iob (word ent)."
+READS = "detected --format iob (word ent; tags in IOB1 or IOB2)."
 
 
 CHUNKS = "The DT B-NP\nold JJ I-NP\nmap NN I-NP\nlies VBZ B-VP\n. . O\n\n"

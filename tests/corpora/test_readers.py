@@ -39,7 +39,7 @@ def test_predicted_docs_are_bare(nlp: Language, tmp_path: Path) -> None:
 REFUSED: list[tuple[Any, dict[str, Any], str]] = [
     (create_conll_reader, {"path": None}, r"--paths\.train"),
     (create_conll_reader, {"columns": ["word", "tga"]}, "'tga'.*Did you mean 'tag'"),
-    (create_conll_reader, {"scheme": "IOB3"}, "scheme: 'IOB3'.*Did you mean"),
+    (create_conll_reader, {"scheme": "IOB3"}, "scheme IOB3: unknown. Did you mean"),
     (create_conll_reader, {"scheme": "plain"}, "no spans"),
     (create_conll_reader, {"unit": "doc"}, "unit: 'doc'"),
     (create_conll_reader, {"joined": 1.5}, "joined = 1.5"),

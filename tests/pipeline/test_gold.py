@@ -266,7 +266,7 @@ def test_incorrect_spans_are_known_beside_what_else_is() -> None:
     assert tags_of(nlp, doc, bare_doc(nlp, ["a", "bc", "d"])) == [None, None, "U-LOC"]  # no such span can be told
 
 
-@pytest.mark.parametrize("scheme", ["BILUO", "IOB2"])
+@pytest.mark.parametrize("scheme", ["BMES", "BILUO", "IOB2"])
 def test_a_span_cannot_be_gold_and_incorrect(scheme: str) -> None:
     nlp = blank("crf_ner", scheme=scheme, incorrect_spans_key="wrong")
     doc = bare_doc(nlp, ["New", "York", "is", "big"])
@@ -302,7 +302,7 @@ def test_a_span_that_is_marked_wrong_is_not_predicted_any_more(
     assert min(table[before[0] + i, pipe.tags.index(tag)] for i, tag in enumerate(wanted)) < 0.3
 
 
-@pytest.mark.parametrize("scheme", ["BILUO", "IOB2"])
+@pytest.mark.parametrize("scheme", ["IOBES", "BILUO", "IOB2"])
 @pytest.mark.parametrize("span", [(1, 2, "LOC"), (1, 3, "LOC"), (0, 3, "LOC")])
 def test_the_loss_of_an_incorrect_span_is_that_of_all_labellings_without_it(
     scheme: str, span: tuple[int, int, str]
@@ -343,7 +343,7 @@ def stray_docs(nlp: Language) -> list[Example]:
     return [Example(Doc(nlp.vocab, words=words), Doc(nlp.vocab, words=words, ents=tags)) for _ in range(3)]
 
 
-@pytest.mark.parametrize("scheme", ["IOB2", "BILUO"])
+@pytest.mark.parametrize("scheme", ["IOB2", "BILUO", "BMES"])
 def test_a_stray_tag_begins_an_entity_in_training_and_scores(scheme: str) -> None:
     nlp = blank("crf_ner", scheme=scheme, **EVERYTHING)
     docs = stray_docs(nlp)

@@ -217,7 +217,7 @@ def ner(scheme: str) -> Language:
     return trained("crf_ner", scheme=scheme, scores=True)
 
 
-@pytest.mark.parametrize("scheme", ["IOB2", "BILUO"])
+@pytest.mark.parametrize("scheme", ["IOB2", "BILUO", "IOBES"])
 def test_white_space_in_an_entity_is_inside_of_it_and_other_white_space_outside(scheme: str) -> None:
     nlp, words = ner(scheme), ["\n", "Anna", " ", "lives", "in", "\t", "New", "\n", "York", "\n\n"]
     doc = nlp(Doc(nlp.vocab, words=words))
@@ -227,7 +227,7 @@ def test_white_space_in_an_entity_is_inside_of_it_and_other_white_space_outside(
     (labels,), (marginals,) = answers.labels, answers.marginals()
     assert [answers.tags[labels[i]] for i in (0, 7, 9)] == ["O", "I-LOC", "O"]
     np.testing.assert_allclose(marginals.sum(1), 1, rtol=1e-5)
-    goes_on = [answers.tags.index(tag) for tag in ("I-LOC", "L-LOC") if tag in pipe_of(nlp).tags]
+    goes_on = [answers.tags.index(tag) for tag in ("I-LOC", "L-LOC", "E-LOC") if tag in pipe_of(nlp).tags]
     assert marginals[7, answers.tags.index("I-LOC")] == pytest.approx(float(marginals[8, goes_on].sum()))
     assert doc.ents[1]._.crf_score == doc.spans["crf_ner"].attrs["scores"][1] > 0.5
     assert pipe_of(nlp).nbest(doc, 1)[0].tags[7] == "I-LOC"
@@ -282,7 +282,7 @@ def test_a_sentence_that_begins_with_white_space_begins_with_the_next_word() -> 
         pipe_of(nlp).posterior([doc], spans=[Span(doc, 0, 3, "LOC")])
 
 
-@pytest.mark.parametrize("scheme", ["IOB2", "BILUO"])
+@pytest.mark.parametrize("scheme", ["IOB2", "BILUO", "BMES"])
 def test_given_spans_may_have_white_space_in_them_and_at_their_ends(scheme: str) -> None:
     nlp = ner(scheme)
     pipe, words = pipe_of(nlp), ["\n", "Anna", "\n", "saw", " ", "Rain", "\n"]

@@ -67,9 +67,10 @@ def candidates(answers: DocPosterior) -> list[TagSpan]:
     """Return spans of a text that may be there: each tag in them is likely enough."""
     marginals, found = answers.marginals()[0], list[TagSpan]()
     number = {tag: i for i, tag in enumerate(answers.tags)}
-    begins = [(i, *split_tag(tag)) for tag, i in number.items() if tag[:1] in ("B", "U")]
+    parts = {split_tag(tag): i for tag, i in number.items()}
+    begins = [(i, *part) for part, i in parts.items() if part[0] in ("B", "U")]
     for i, prefix, label in begins:
-        inside, last = number.get(f"I-{label}"), number.get(f"L-{label}")
+        inside, last = parts.get(("I", label)), parts.get(("L", label))
         for start in np.flatnonzero(marginals[:, i] >= LEAST).tolist():
             if prefix == "U" or last is None:
                 found.append(TagSpan(start, start + 1, label))
@@ -149,7 +150,7 @@ def worth(pipe: CRFComponent, docs: Sequence[Doc]) -> Worth:
     shown = np.bincount(of_span, minlength=len(docs)).astype(np.float64)
     missed = np.zeros(len(docs))
     if pipe.annotation.scheme is not None:
-        opening = np.array([tag[:1] in ("B", "U") for tag in answers.tags])
+        opening = np.array([split_tag(tag)[0] in ("B", "U") for tag in answers.tags])
         there = np.bincount(home, answers.distribution.marginals()[:, opening].sum(1), len(docs))
         # a wrong span often stands in the place of a missing one
         missed = np.maximum(np.maximum(there - right, 0) - (shown - right), 0)

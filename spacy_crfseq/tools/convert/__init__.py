@@ -21,7 +21,7 @@ from ...errors import ConfigError, DataError
 from ...files import replacing
 from ...pipeline.texts import load_docs
 from ...pipeline.written import ColumnWriter, Form
-from ...schemes import decode_lenient, encode
+from ...schemes import decode_lenient, encode, scheme_named
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -67,8 +67,7 @@ def corpus_of(
     if may_be_model and read_saved_model(source, asked.encoding or "utf8") is not None:
         raise ConfigError(f"{source} is a trained model. To make a pipeline of it, use import-model.")
     if asked.name == CRFSUITE:
-        scheme = asked.scheme or "IOB2"
-        layouts.check_choice("--scheme", scheme, layouts.SCHEMES)
+        scheme = scheme_named(asked.scheme or "IOB2", "--scheme")
         layout = Preset(CRFSUITE, ("word", labels), scheme, asked.encoding or "utf8", labels)
     else:
         if asked.name is not None:
@@ -83,7 +82,7 @@ def target_layout(target: Path, to: str | None, scheme: str = "IOB2") -> Preset:
     to (str | None): The name of a layout, or columns with commas between; None for that of the ending.
     RAISES ConfigError: If it cannot be written, or is unknown.
     """
-    layouts.check_choice("--to-scheme", scheme, layouts.SCHEMES)
+    scheme = scheme_named(scheme, "--to-scheme")
     name = to or layouts.layout_by_ending(target, TARGETS) or target.suffix[1:]
     if to is None and name not in TARGETS:
         names = f"{', '.join(TARGETS)}, or columns, as in word,tag"

@@ -13,6 +13,7 @@ from ...cli.console import printer
 from ...corpora import DOCBIN
 from ...corpora.layouts import Asked
 from ...pipeline.configs import load_config
+from ...schemes import SPAN_SCHEMES
 from . import SOURCES, TARGETS, convert, corpus_of, files_of, shares_of, target_layout
 
 
@@ -51,7 +52,7 @@ def convert_cli(
             show_default="by its ending",
         ),
     ] = None,
-    to_scheme: Annotated[str, typer.Option(help="Tag scheme of spans in OUTPUT: IOB1, IOB2 or BILUO")] = "IOB2",
+    to_scheme: Annotated[str, typer.Option(help=f"Tag scheme of spans in OUTPUT: {', '.join(SPAN_SCHEMES)}")] = "IOB2",
     on_invalid: Annotated[
         str,
         typer.Option(help="Tags that violate the scheme: error, or conlleval to read them as the CoNLL scorer does"),

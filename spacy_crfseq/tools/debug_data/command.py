@@ -11,9 +11,9 @@ import typer
 from ...cli import options
 from ...cli.app import command
 from ...cli.console import FAILED, cut, print_json, printer
-from ...corpora.layouts import Asked
+from ...corpora.layouts import Asked, shown_scheme
 from . import Report, debug_data
-from .corpus import overlap
+from .corpus import PLAIN, overlap
 from .features import Component
 from .label_errors import Suspects
 
@@ -143,7 +143,8 @@ def _print_labels(say: Any, report: Report, name: str) -> None:
     columns = {part: counts.columns[name] for part, counts in report.parts.items() if name in counts.columns}
     train = columns["train"]
     labels = list(dict.fromkeys(label for column in columns.values() for label, _ in column.labels.most_common()))
-    say.divider(f"{name}: {len(labels)} labels")
+    scheme = "" if train.scheme == PLAIN else f", tags in {shown_scheme(train.scheme)}"
+    say.divider(f"{name}: {len(labels)} labels{scheme}")
     rows = [(label, *(f"{column.labels[label]:,}" for column in columns.values())) for label in labels[:LABEL_ROWS]]
     say.table(rows, header=(train.unit, *columns), aligns=("l", *"r" * len(columns)), divider=True)
     if len(labels) > LABEL_ROWS:

@@ -6,7 +6,6 @@ grow with the text.  Tags of spans are those of the file; "-" and the empty stri
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,7 +19,8 @@ import numpy as np
 
 from ...corpora import Sentence
 from ...corpora.columns import others_at
-from ...schemes import OUTSIDE, all_invalid, decode_lenient, describe_invalid, find_invalid, is_tag
+from ...corpora.tags import other_scheme
+from ...schemes import OUTSIDE, all_invalid, decode_lenient, describe_invalid, describe_unreadable, find_invalid, is_tag
 from .._pages.spans import text_of
 
 MISSING_TAGS = ("", "-")
@@ -42,8 +42,6 @@ LEAK = 0.01
 """Share of development sentences in the training part from which scores are unreliable."""
 INVALID = 0.05
 """Share of sentences with invalid tags from which the scheme is probably wrong."""
-IOBES = re.compile(r"\b[SE]-\w")
-"""Tags of another alphabet of BILUO."""
 
 PlaceOf: TypeAlias = Callable[[Sentence, int], str]
 """Returns the place of a token of a sentence: "train.conll:12"."""
@@ -83,6 +81,7 @@ class Column:
     first: The first place of each label.
     n_known: Tokens that are annotated, "O" included.
     invalid: Sequences with tags that break the scheme.
+    others (Counter[str]): Schemes that such sequences keep.
     unreadable (Places): Sequences with tags that are none of any scheme.
     wrong (Counter[str]): Those tags.
     conflicts (Places): Sentences of `COMPARED` tokens or more that were there before with other labels.
@@ -94,6 +93,7 @@ class Column:
     first: dict[str, str] = field(default_factory=dict)
     n_known: int = 0
     invalid: Places = field(default_factory=Places)
+    others: Counter[str] = field(default_factory=Counter)
     unreadable: Places = field(default_factory=Places)
     wrong: Counter[str] = field(default_factory=Counter)
     conflicts: Places = field(default_factory=Places)
@@ -119,10 +119,11 @@ class Column:
             index, *others = all_invalid(tags, self.scheme)
             what = f"{describe_invalid(tags, index, self.scheme)}{_others(sentence, others, place_of)}"
             self.invalid.add(f"{place_of(sentence, index)}: {what}")
+            self.others.update(filter(None, [other_scheme(tags, self.scheme)]))
         if unreadable := [i for i, tag in enumerate(tags) if not is_tag(tag)]:
             self.wrong.update(tags[i] for i in unreadable)
             index, *others = unreadable
-            what = f"tag {tags[index]!r} is neither 'O' nor a prefix B, I, L or U with a type, such as 'B-NP'"
+            what = f"tag {describe_unreadable(tags[index])}"
             self.unreadable.add(f"{place_of(sentence, index)}: {what}{_others(sentence, others, place_of)}")
         spans = decode_lenient([tag if is_tag(tag) else OUTSIDE for tag in tags])
         self.labels.update(span.label for span in spans)
@@ -338,8 +339,6 @@ def _of_scheme(name: str, column: Column, n_sequences: int, strict: bool) -> lis
     findings = []
     if column.unreadable.count:
         advice = f"Check which column is {name!r}."
-        if any(IOBES.search(text) for text in column.unreadable.first):
-            advice = "They look like IOBES: write U- for S-, L- for E-, and give --scheme BILUO."
         number = _number(column.unreadable.count, "sequence")
         near = _meant(column, tags=True)
         said = "".join(f" {tag!r}{question}" for tag in list(column.wrong)[:SHOWN] if (question := near(tag)))
@@ -348,7 +347,10 @@ def _of_scheme(name: str, column: Column, n_sequences: int, strict: bool) -> lis
     broken = column.invalid.count - column.unreadable.count
     if broken > 0:
         advice = "They are read as the CoNLL scorer does; mend them."
-        if broken / n_sequences > INVALID:
+        if 2 * column.others.total() > broken:
+            scheme = column.others.most_common(1)[0][0]
+            advice = f'They look like {scheme}: give --scheme {scheme}, in a config scheme = "{scheme}".'
+        elif broken / n_sequences > INVALID:
             advice = "Most likely the corpus is in another scheme."
         elif strict:
             advice = 'Mend them, or set on_invalid = "conlleval".'

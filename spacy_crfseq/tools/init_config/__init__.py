@@ -30,7 +30,7 @@ from thinc.api import Config
 from ... import processes
 from ...corpora import DOCBIN, Preset, check_file, guess, layouts
 from ...corpora.annotations import INCORRECT, read_annotations
-from ...corpora.guessing import find_layout
+from ...corpora.guessing import find_layout, with_scheme
 from ...corpora.outputs import STDOUT, check_output_file, locked
 from ...corpora.word_classes import PARTS, lookups_languages
 from ...corpora.xml import check_corpus
@@ -116,6 +116,8 @@ def complete(wanted: Wanted, ask: Ask | None = None) -> ConfigSettings:
     dev = wanted.dev or (_ask_file("Development", ask) if ask else None)
     layout = known or wanted.layout.encoded(_layout(train, ask))
     assert layout is not None
+    if known and train is not None and wanted.layout.scheme is None:
+        layout = with_scheme(train, layout)
     default = TASK_OF.get(layout.score, "ner")
     task = wanted.task or (ask("Task", (*TASKS, ALL), default) if ask else default)
     language = wanted.lang or (likely_language(train, layout) if train else DEFAULT)

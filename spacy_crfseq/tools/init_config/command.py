@@ -89,7 +89,7 @@ def init_config_cli(
         return
     if lang is None and train is not None and not sys.stdin.isatty():
         printer().info(f"The language seems to be {settings.lang!r}. If it is another one, give --lang CODE.")
-    read_as = f"{layouts.as_options(settings.layout)} ({' '.join(settings.layout.columns)})"
+    read_as = layouts.described(settings.layout)
     printer().good(f"Saved {output}: {', '.join(settings.tasks)}, {settings.lang}, {settings.goal}, {read_as}")
     for advice in left_out(settings):
         printer().info(advice)

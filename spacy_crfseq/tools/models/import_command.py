@@ -15,6 +15,7 @@ from ...corpora.outputs import check_output_pipeline
 from ...corpora.saved_models import read_saved_model
 from ...errors import ConfigError
 from ...files import replace_folder
+from ...schemes import MODEL_SCHEMES
 
 
 def import_model(
@@ -25,7 +26,7 @@ def import_model(
     columns: str | None = None,
     numbers: bool = True,
     tokens: str | None = None,
-    scheme: str = "IOB2",
+    scheme: str | None = None,
     lang: str = "en",
     encoding: str = "utf8",
     force: bool = False,
@@ -71,8 +72,14 @@ def import_model_cli(
         typer.Option(help="Regular expression of tokens, all else is left out", show_default="rules of --lang"),
     ] = None,
     scheme: Annotated[
-        str, typer.Option("--scheme", "-s", help="Tag scheme of the labels of ent and chunk: IOB1, IOB2 or BILUO")
-    ] = "IOB2",
+        str | None,
+        typer.Option(
+            "--scheme",
+            "-s",
+            help=f"Tag scheme of the labels of ent and chunk: {', '.join(MODEL_SCHEMES)}",
+            show_default="by the labels",
+        ),
+    ] = None,
     lang: options.Lang = "en",
     encoding: Annotated[str, typer.Option(help="Of the model")] = "utf8",
     force: options.Force = False,

@@ -7,12 +7,14 @@ Attributes are the names that a token function returns.  Each has its weights tw
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from spacy.strings import hash_string  # type: ignore[attr-defined]
 
 from ...corpora.saved_models import LEAST, MOST, NO_WEIGHTS, NamedWeights, SavedModel
+from ...corpora.tags import typed
 from ...errors import ConfigError, DataError, ModelFileError, NotFittedError
 from ...features.encoder import Columns
 from ...features.index import hash_of_name
@@ -22,6 +24,7 @@ from ...model import LinearChainCRF
 from ...pipeline.component import CRFComponent
 from ...potentials.layout import Layout, SparseRows
 from ...potentials.values import Values
+from ...schemes import LETTERS, MODEL_SCHEMES, describe_unreadable, scheme_named, tag_table
 from ...types import Floats
 
 if TYPE_CHECKING:
@@ -83,15 +86,41 @@ def model_of(crf: Any) -> SavedModel:
 
 def import_pipeline(
     nlp: Language, model: SavedModel, labels: str, function: str | None = None, columns: Sequence[str] = (), *,
-    scheme: str = "IOB2", numbers: bool = True,
+    scheme: str | None = None, numbers: bool = True,
 ) -> str:  # fmt: skip
-    """Add a component with the settings of `settings_for`, as `import_model`; return in words what was imported."""
+    """Add a component with the settings of `settings_for`, as `import_model`; return in words what was imported.
+
+    scheme (str | None): The scheme of labels of spans; None for the one whose prefixes they have.
+    """
     if columns and model.patterns is None:
         raise ConfigError("--columns are for models of Wapiti; a model of CRFsuite has attributes (--features).")
     settings = settings_for(model, function, columns, numbers=numbers)
-    import_model(nlp, model, labels, settings if labels == "tag" else {**settings, "scheme": scheme})
+    if labels != "tag":
+        model = model._replace(labels=_typed(model.labels))
+        settings["scheme"] = scheme_named(scheme, "--scheme") if scheme else _scheme_of(model.labels)
+    import_model(nlp, model, labels, settings)
     names = len(model.attributes.names) + len(model.pairs.names)
     return f"{len(model.labels)} labels and {names:,} attributes to a {FACTORIES[labels]}"
+
+
+def _typed(labels: Sequence[str]) -> list[str]:
+    """Return labels with prefix and type.  RAISES DataError: If some are not tags of spans, or become the same."""
+    tags = [typed(label) for label in labels]
+    for label, tag in zip(labels, tags, strict=True):
+        if tag is None or tags.count(tag) > 1:
+            what = describe_unreadable(label) if tag is None else f"{label!r} and another label are both {tag}"
+            raise DataError(f"Label {what}. Import a model with other labels as a tagger, --labels tag.")
+    return [tag for tag in tags if tag is not None]
+
+
+def _scheme_of(labels: Sequence[str]) -> str:
+    """Return the first scheme that has all labels; RAISES DataError: If none has."""
+    for scheme in MODEL_SCHEMES:
+        with suppress(DataError):
+            tag_table(tuple(labels), scheme)
+            return scheme
+    known = ", ".join(f"{name} ({' '.join(LETTERS[name])})" for name in MODEL_SCHEMES)
+    raise DataError(f"The labels {', '.join(labels[:12])} are tags of no scheme: {known}. Import it with --labels tag.")
 
 
 def import_model(nlp: Language, model: SavedModel, labels: str, settings: Mapping[str, Any]) -> CRFComponent:

@@ -209,7 +209,7 @@ def test_command(run: Run, source: Path, tmp_path: Path) -> None:
 def test_layouts_come_from_endings_and_first_lines(run: Run, source: Path) -> None:
     target = source.with_name("out.iob")
     result = worked(run("convert", source, target), f"Converted 3 sentences: {target}")
-    assert "in.conll: detected --format conll2003 (word tag chunk ent)." in result.stderr
+    assert "in.conll: detected --format conll2003 (word tag chunk ent; tags in IOB1 or IOB2)." in result.stderr
     assert target.read_text().startswith("Ada B-PER\n")
     worked(run("convert", source, source.with_name("a.spacy"), "--columns word,tag,_,ent --scheme IOB1"))
     again = worked(run("convert", source.with_name("a.spacy"), target, "--force"))

@@ -59,7 +59,6 @@ def look(tmp_path: Path) -> Callable[..., Report]:
 @pytest.mark.parametrize(("content", "columns", "said"), [
     ("word,tag\nAda,B-PER\nruns,O\n", "", "the columns are separated by commas"),
     ("word tag ner\nAda NNP B-PER\n", "word,tag,ent", "t.conll:1: this line has names of columns"),
-    ("Ada S-PER\nruns O\n\nNew B-LOC\nYork E-LOC\n", "word,ent", "They look like IOBES: write U- for S-"),
 ])  # fmt: skip
 def test_causes_are_named(content: str, columns: str, said: str, run: Run, tmp_path: Path) -> None:
     (tmp_path / "t.conll").write_text(content, encoding="utf8")

@@ -27,8 +27,9 @@ from spacy_crfseq.corpora.saved_models import (
     write_crfsuite_model,
     write_wapiti_model,
 )
-from spacy_crfseq.errors import CrfError, ModelFileError
+from spacy_crfseq.errors import CrfError, DataError, ModelFileError
 from spacy_crfseq.tools.models.imported import import_pipeline
+from tests.pipeline.helpers import pipe_of
 from tests.tools.models.programs import WAPITI, as_dict
 
 
@@ -233,3 +234,33 @@ def test_a_model_that_a_format_cannot_hold(files: Files, tmp_path: Path) -> None
     with pytest.raises(ModelFileError, match="'x:1' is no observation"):
         write_wapiti_model(tmp_path / "model", SavedModel(["A"], weights, NO_WEIGHTS, np.zeros((1, 1)), []))
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("labels", "scheme", "public"),
+    [
+        (["O", "B-A", "I-A"], "IOB2", ["A"]), (["S", "B", "M", "E"], "BMES", ["SPAN"]),
+        (["A-S", "O", "A-B", "A-I", "A-E"], "IOBES", ["A"]), (["O", "W-A", "W-B"], "BMEWO", ["A", "B"]),
+    ],
+)  # fmt: skip
+def test_labels_of_a_model_may_be_tags_of_any_scheme(labels: list[str], scheme: str, public: list[str]) -> None:
+    n = len(labels)
+    weights = NamedWeights(["a"], np.zeros(n, np.int64), np.arange(n), np.ones(n))
+    nlp = spacy.blank("xx")
+    import_pipeline(nlp, SavedModel(labels, weights, NO_WEIGHTS, np.zeros((n, n))), "chunk")
+    pipe = pipe_of(nlp)
+    assert (pipe.annotation.scheme, list(pipe.labels)) == (scheme, public)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["O", "B-A", "E-A", "L-A"], "are tags of no scheme: IOB2"), (["O", "NN"], "'NN' is neither"),
+        (["O", "B-A", "A-B"], "'B-A' and another label are both B-A"),
+    ],
+)  # fmt: skip
+def test_labels_that_are_no_tags_of_spans_are_refused(labels: list[str], message: str) -> None:
+    n = len(labels)
+    weights = NamedWeights(["a"], np.zeros(n, np.int64), np.arange(n), np.ones(n))
+    with pytest.raises(DataError, match=message):
+        import_pipeline(spacy.blank("xx"), SavedModel(labels, weights, NO_WEIGHTS, np.zeros((n, n))), "ent")
