@@ -3,8 +3,9 @@
 ``nlp.add_pipe("crf_ner")``, ``"crf_tagger"`` and ``"crf_chunker"`` are found through entry points; nothing has to be
 imported.  The classes that users name, in annotations and checks, come from here: `CRFComponent` (what ``add_pipe``
 returns), `DocPosterior` (what its `posterior` returns) and `LinearChainCRF` (its `crf`).  `CRF`
-is an estimator for lists of feature dictionaries.  They are imported when they are first asked for: ``import
-spacy_crfseq`` loads neither spaCy nor numba, and `CRF` no spaCy.
+is an estimator for lists of feature dictionaries.  `register_extensions` registers ``doc._.crf_weight`` where no
+component has been created.  They are imported when they are first asked for: ``import spacy_crfseq`` loads neither
+spaCy nor numba, and `CRF` no spaCy.
 """
 
 from importlib import import_module
@@ -15,17 +16,19 @@ if TYPE_CHECKING:
     from .model import LinearChainCRF
     from .pipeline.component import CRFComponent
     from .pipeline.doc_posterior import DocPosterior
+    from .pipeline.evidence import register_extensions
 
 __version__ = "0.1.0"
-__all__ = ["CRF", "CRFComponent", "DocPosterior", "LinearChainCRF", "__version__"]
+__all__ = ["CRF", "CRFComponent", "DocPosterior", "LinearChainCRF", "__version__", "register_extensions"]
 
 _HOMES = {
     "CRF": ("estimator", "CRF"),
     "CRFComponent": ("pipeline.component", "CRFComponent"),
     "DocPosterior": ("pipeline.doc_posterior", "DocPosterior"),
     "LinearChainCRF": ("model", "LinearChainCRF"),
+    "register_extensions": ("pipeline.evidence", "register_extensions"),
 }
-"""Where the classes are."""
+"""Where the names are."""
 
 
 def __getattr__(name: str) -> Any:

@@ -6,8 +6,11 @@ attribute, and one for each transition; no start and end scores.  Neither spaCy 
 
 from __future__ import annotations
 
+import shutil
 import sys
+import tempfile
 import warnings
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields
 from functools import partial
@@ -47,6 +50,7 @@ from .features.interned import (
 )
 from .files import replacing
 from .inference.posterior import Posterior
+from .metrics import log_scores
 from .model import LinearChainCRF
 from .optimizers.online import seeded
 from .potentials.layout import DenseRows, Layout, WeightRows, bigram_columns, cells, rows_of, taken
@@ -89,6 +93,40 @@ _SAME_RESULT = {
 """The settings that only change how CRFsuite gets to its result; those of the other algorithms are "epsilon"."""
 
 
+ENDING = ".msgpack"
+"""The ending of model files in a format of this package."""
+
+
+class ModelFile(NamedTuple):
+    """The file of a model; name: None before `CRF.fit`."""
+
+    name: str | None
+
+
+class ModelInfo(NamedTuple):
+    """The contents of a model, with the names of python-crfsuite.
+
+    transitions, state_features (dict): Weights by both labels, and by attribute and label.
+    header (dict): Sizes, as texts.
+    labels, attributes (dict): Numbers of labels and attributes, as texts.
+    """
+
+    transitions: dict[tuple[str, str], float]
+    state_features: dict[tuple[str, str], float]
+    header: dict[str, str]
+    labels: dict[str, str]
+    attributes: dict[str, str]
+
+
+class _Folder:
+    """A temporary folder, removed with the object unless `kept`."""
+
+    def __init__(self, kept: bool) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="crf-"))
+        if not kept:
+            weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+
 @dataclass(eq=False, repr=False)
 class CRF:
     """Linear-chain CRF with the interface of ``sklearn_crfsuite.CRF``.
@@ -107,8 +145,8 @@ class CRF:
     calibration_eta, calibration_rate, calibration_samples: The same.
     calibration_candidates, calibration_max_trials: The same.
     verbose (bool): Print each iteration.
-    model_filename (str): File to load a model from, also one of CRFsuite; `fit` stores it there, in another format.
-    keep_tempfiles (bool): Without effect, as there are no temporary files.
+    model_filename (str): File to load a model from; `fit` stores it there, in the format that `save` says.
+    keep_tempfiles (bool): Keep the file of `modelfile` if it is a temporary one.
     trainer_cls: An error if it is given, as nothing of python-crfsuite is used.
     loss, regularizer, optimizer: Plug-ins of this package that replace those of the algorithm.
     random_state (int | None): Seed of the order of the sequences; "lbfgs" needs none.
@@ -117,7 +155,8 @@ class CRF:
 
     The attributes are None before `fit`: ``classes_`` (labels in the order of their first appearance), ``attributes_``
     (those with a weight) and ``num_attributes_``, ``state_features_`` and ``transition_features_`` (weights other than
-    zero), ``size_`` (bytes), ``training_log_``, and ``tagger_``, the estimator itself.
+    zero), ``size_`` (bytes), ``training_log_``, and ``tagger_``, the estimator itself.  The log has the names of
+    python-crfsuite, such as ``iterations`` and ``last_iteration``.
     """
 
     algorithm: Any = None
@@ -158,6 +197,7 @@ class CRF:
 
     training_log_: SimpleNamespace | None = field(default=None, init=False)
     _fitted: _Model | None = field(default=None, init=False)
+    _folder: _Folder | None = field(default=None, init=False)
     tagger_ = property(lambda self: self._fitted and self)
     classes_ = property(lambda self: self._fitted and self.labels())
     attributes_ = property(lambda self: self._fitted and list(self._fitted.attributes.names))
@@ -194,14 +234,23 @@ class CRF:
         return self._fitted is not None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_fitted": self._fitted and self._fitted.to_bytes()}
+        return {**self.__dict__, "_fitted": self._fitted and self._fitted.to_bytes(), "_folder": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _fitted=state["_fitted"] and _Model.from_bytes(state["_fitted"], "pickled CRF"))
 
-    def fit(self, X: Sequences, y: Sequences, X_dev: Sequences | None = None, y_dev: Sequences | None = None) -> CRF:
-        """Train on X and y; with X_dev and y_dev, the log has the accuracy on them after each iteration.
+    def fit(
+        self,
+        X: Sequences,
+        y: Sequences,
+        X_dev: Sequences | None = None,
+        y_dev: Sequences | None = None,
+        sample_weight: Iterable[float] | None = None,
+    ) -> CRF:
+        """Train on X and y; with X_dev and y_dev, the log has the scores on them after each iteration.
 
+        sample_weight [N]: By how much the loss of each sequence counts; 2 counts like the same sequence twice.  Which
+            weights the model has does not depend on them.
         RAISES ConfigError: On settings out of range, or that do not fit together.
         RAISES DataError: On data of a wrong shape or type, with the place.
         """
@@ -213,39 +262,78 @@ class CRF:
         gold = _labels(y, offsets, "y")
         if not gold:
             raise DataError("X has no tokens, so there is nothing to learn from.")
-        attributes, evaluate, held_out = growing.fixed(), None, list[str]()
+        importance = _weights(sample_weight, len(offsets) - 1)
+        attributes, evaluate, held_out, scores = growing.fixed(), None, list[str](), dict[str, Any]()
         if X_dev is not None and y_dev is not None:
             dev = _read(attributes, X_dev, "X_dev")
             held_out = _labels(y_dev, dev[1], "y_dev")
 
             def evaluate(theta: Floats) -> float:
-                return float(np.mean(np.array(training.model(theta).labels(*dev)) == held_out))
+                found = training.model(theta).labels(*dev)
+                scores.update(log_scores(_split(held_out, dev[1]), _split(found, dev[1]), labels))
+                return float(scores["item_accuracy"])
 
         labels = list(map(str, dict.fromkeys([*gold, *held_out])))
         bags = Bags(group(text, growing.kinds))
-        training = _Training(settings, attributes, bags, text, offsets, gold, labels)
+        training = _Training(settings, attributes, bags, text, offsets, gold, labels, importance)
         loss, regularizer, optimizer = method
         terms = [Term(training.data, loss.bind(labels, None) if isinstance(loss, NamedLoss) else loss)]
         objective = Objective(training.potential, terms, regularizer, n_threads=settings["n_threads"])
         theta, iterations = np.zeros(objective.potential.size, self.precision), list[dict[str, Any]]()
-        note = partial(_note, iterations, self.verbose)
+        note = partial(_note, iterations, scores, self.verbose)
         result = fit(objective, optimizer, theta, evaluate=evaluate, patience=0, callback=note)
         check_finite(result.last, "CRF")
-        self._fitted = training.model(result.last).compact()
+        self._fitted, self._folder = training.model(result.last).compact(), None
         last = iterations[-1] if iterations else {}
-        self.training_log_ = SimpleNamespace(iterations=iterations, last_iteration=last, reason=result.reason)
+        self.training_log_ = SimpleNamespace(
+            iterations=iterations,
+            last_iteration=last,
+            reason=result.reason,
+            featgen_num_features=training.n_features,
+            training_seconds=sum(iteration["time"] for iteration in iterations),
+        )
         if self.model_filename is not None:
-            with replacing(Path(self.model_filename)) as path:
-                path.write_bytes(self._fitted.to_bytes())
+            self.save(self.model_filename)
         return self
 
     def save(self, path: Path | str, encoding: str = "utf8") -> None:
         """Write the model to a file that CRFsuite, python-crfsuite and sklearn-crfsuite read.
 
+        A file whose name ends in ".msgpack" has a format of this package instead, which holds any name.
         RAISES NotFittedError: Before `fit`.
         RAISES ModelFileError: If a name cannot be stored there.
         """
+        if Path(path).suffix == ENDING:
+            with replacing(Path(path)) as temporary:
+                temporary.write_bytes(self._model.to_bytes())
+            return
         write_crfsuite_model(Path(path), self._model.saved(), encoding)
+
+    @property
+    def modelfile(self) -> ModelFile:
+        """The file of the model: `model_filename`, or a temporary one of CRFsuite's format until the next `fit`."""
+        if self.model_filename is not None or self._fitted is None:
+            return ModelFile(self.model_filename and str(self.model_filename))
+        if self._folder is None:
+            self._folder = _Folder(self.keep_tempfiles)
+            self.save(self._folder.path / "model.crfsuite")
+        return ModelFile(str(self._folder.path / "model.crfsuite"))
+
+    def info(self) -> ModelInfo:
+        """Return labels, attributes and weights, as ``tagger_.info()`` of python-crfsuite does.
+
+        RAISES NotFittedError: Before `fit`.
+        """
+        model, (labels, names) = (
+            self._model,
+            (
+                {name: str(i) for i, name in enumerate(names)}
+                for names in (self._model.crf.labels, self._model.attributes.names)
+            ),
+        )
+        weights, steps = model.state_features(), model.transition_features()
+        header = {"num_labels": str(len(labels)), "num_attrs": str(len(names)), "size": str(len(model.to_bytes()))}
+        return ModelInfo(steps, weights, header, labels, names)
 
     def predict(self, X: Sequences) -> NDArray[Any]:
         """Return the most probable labels of each sequence, as an array of lists of strings.
@@ -400,7 +488,7 @@ class _Training:
 
     def __init__(
         self, settings: Settings, attributes: FixedAttributes, bags: Bags, text: AttributeText, offsets: Offsets,
-        gold: list[str], labels: list[str],
+        gold: list[str], labels: list[str], importance: Floats,
     ) -> None:  # fmt: skip
         number, n = {label: i for i, label in enumerate(labels)}, len(labels)
         tags = np.fromiter(map(number.__getitem__, gold), np.int32, len(gold))
@@ -412,7 +500,8 @@ class _Training:
         self._layout = Layout(n, rows, DenseRows(0, steps.size), None if steps.all() else steps, False)
         self._listed, inputs = text.listed(self._bags.groups)
         encoded = self._bags.encode(text, offsets)._replace(inputs=(inputs,))
-        self.data, linear = Dataset(encoded, tags, np.ones(len(offsets) - 1)), Linear(self._layout)
+        self.data, linear = Dataset(encoded, tags, importance), Linear(self._layout)
+        self.n_features = int(observed.sum() + steps.sum())
         values = [ListedValues(observed[self._listed])] if len(self._listed) else []
         self.potential: Potential = Sum(linear, values) if values else linear
 
@@ -443,18 +532,18 @@ def _observed(
     return seen.reshape(shape), steps.reshape(n, n)
 
 
-def _note(iterations: list[dict[str, Any]], verbose: bool, progress: Progress) -> None:
-    """Add an iteration to the log."""
+def _note(iterations: list[dict[str, Any]], scores: dict[str, Any], verbose: bool, progress: Progress) -> None:
+    """Add an iteration, and its scores, to the log."""
     report = progress.report
     entry = {
         "num": progress.iteration, "loss": report.value, "error_norm": report.grad_norm,
         "active_features": progress.active, "linesearch_trials": report.evaluations,
         "time": progress.seconds - sum(iteration["time"] for iteration in iterations),
     }  # fmt: skip
-    if progress.score is not None:
-        entry["item_accuracy_float"] = progress.score
-    iterations.append(entry)
+    iterations.append(entry | scores)
     if verbose:
+        if progress.score is not None:
+            entry["item_accuracy"] = progress.score
         print("  ".join(f"{name}={value:.6g}" for name, value in entry.items() if value is not None), flush=True)
 
 
@@ -579,6 +668,24 @@ def _labels(sequences: Iterable[Any], offsets: Offsets, name: str) -> list[str]:
         i = int(np.searchsorted(offsets, wrong, side="right")) - 1
         raise DataError(f"{name}[{i}][{wrong - offsets[i]}] is {shown(flat[wrong])}, but labels must be strings.")
     return flat
+
+
+def _weights(given: Iterable[float] | None, n: int) -> Floats:
+    """Return the weights of n sequences.  RAISES DataError: If they are not numbers of 0 or more, one a sequence."""
+    if given is None:
+        return np.ones(n)
+    weights = np.asarray(given if hasattr(given, "__len__") else list(given))
+    if weights.shape != (n,) or weights.dtype.kind not in "fiu":
+        raise DataError(
+            f"sample_weight must have a number for each of {n} sequences, but has the shape {weights.shape}."
+        )
+    weights = weights.astype(np.float64)
+    wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if len(wrong):
+        raise DataError(f"sample_weight[{wrong[0]}] is {weights[wrong[0]]}, but weights must be numbers of 0 or more.")
+    if not weights.any():
+        raise DataError("All of sample_weight is 0, so there is nothing to learn from.")
+    return weights
 
 
 def _split(values: list[Any], offsets: Offsets) -> NDArray[Any]:

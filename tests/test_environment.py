@@ -188,8 +188,13 @@ def test_classes_come_from_the_top_level() -> None:
         "from spacy_crfseq.pipeline.doc_posterior import DocPosterior as C\n"
         "print(LinearChainCRF is A, CRFComponent is B, DocPosterior is C)\n"
         "print(set(spacy_crfseq.__all__) <= set(dir(spacy_crfseq)), hasattr(spacy_crfseq, 'Nothing'))\n"
+        "from spacy.tokens import Doc\n"
+        "from spacy.vocab import Vocab\n"
+        "register_extensions()\n"
+        "doc = Doc(Vocab(), words=['a'])\n"
+        "print(doc._.crf_weight, doc._.crf_attributes, doc[0].has_extension('crf_score'))\n"
     )
-    assert run(script) == ["[]", "True True True", "True False"]
+    assert run(script) == ["[]", "True True True", "True False", "1.0 None True"]
 
 
 def test_interactive_code_and_threads() -> None:

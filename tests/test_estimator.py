@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import pickle
 import re
+import shutil
 import subprocess
 import sys
 import weakref
@@ -24,6 +25,7 @@ from spacy_crfseq.errors import ConfigError, DataError, ModelFileError, NotFitte
 from spacy_crfseq.features import interned
 from spacy_crfseq.features.entries import attribute_of, entries_in
 from spacy_crfseq.features.interned import AttributeCodes, Bags, GrowingAttributes, group
+from spacy_crfseq.losses.softmax_margin import SoftmaxMargin
 from spacy_crfseq.optimizers.adagrad import AdaGrad
 from spacy_crfseq.regularizers.l1 import L1
 from tests.features.test_token_sets import ENTRIES
@@ -151,6 +153,19 @@ def test_lists_of_strings_and_plug_ins() -> None:
         ({}, ([[{}]], [["a"]], [[{}]]), "Pass both X_dev and y_dev, or none of them."),
         ({}, ([[{}]], [["a"]], [["a"]], [["a"]]), "X_dev[0][0]: 'a' (str) was given"),
         ({}, ([[{}]], [["a"]], [[{}]], [[]]), "X_dev[0] has 1 tokens, but y_dev[0] has 0 labels."),
+        (
+            {},
+            (X, Y, None, None, [1.0]),
+            "sample_weight must have a number for each of 40 sequences, but has the shape (1,)",
+        ),
+        ({}, (X, Y, None, None, ["1"] * 40), "sample_weight must have a number for each of 40 sequences"),
+        (
+            {},
+            (X, Y, None, None, [1.0, -2.0] * 20),
+            "sample_weight[1] is -2.0, but weights must be numbers of 0 or more",
+        ),
+        ({}, (X, Y, None, None, [1.0, float("nan")] * 20), "sample_weight[1] is nan"),
+        ({}, (X, Y, None, None, [0.0] * 40), "All of sample_weight is 0"),
         ({"algorithm": "lbgfs"}, (X, Y), "there is no algorithm 'lbgfs'. Did you mean 'lbfgs'?"),
         ({"algorithm": "ap", "c2": 1.0}, (X, Y), "the algorithm 'ap' has no setting 'c2'; it has max_iterations"),
         ({"algorithm": "pa", "error_sensitive": False}, (X, Y), "error_sensitive true"),
@@ -240,8 +255,93 @@ def test_the_sets_of_a_token_have_its_attributes(tokens: list[list[str]], most: 
         assert list(map(sorted, found)) == list(map(sorted, tokens))
 
 
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_sequences_without_weight_are_not_learned_from(algorithm: str) -> None:
+    X = [[{"word": word}] for word in "ab" * 10]
+    right = [[word.upper()] for word in "ab" * 10]
+    wrong = [[word.upper()] for word in "ba" * 10]
+    weights = [1.0] * 20 + [0.0] * 20
+    crf = CRF(algorithm, max_iterations=10, random_state=0).fit(X + X, right + wrong, sample_weight=weights)
+    assert crf.score(X, right) == 1.0
+
+
+def test_a_weight_of_two_counts_like_the_same_sequence_twice() -> None:
+    weights = np.arange(len(X)) % 3
+    repeated = [i for i, weight in enumerate(weights) for _ in range(weight)]
+    more = {"c2": 0.3, "all_possible_states": True, "all_possible_transitions": True, "epsilon": 1e-7, "delta": 1e-9}
+    weighted = CRF(**more, **EXACT).fit(X, Y, sample_weight=iter(weights))
+    again = CRF(**more, **EXACT).fit([X[i] for i in repeated], [Y[i] for i in repeated])
+    assert weighted.state_features_ == pytest.approx(
+        {key: again.state_features_.get(key, 0.0) for key in weighted.state_features_}, abs=1e-3
+    )
+
+
+def test_costs_by_label_are_class_weights() -> None:
+    X, Y = [[{"word": "a"}]] * 10, [["RARE"]] * 4 + [["O"]] * 6
+    plain, costly = (CRF(loss=SoftmaxMargin(0.0, costs)).fit(X, Y) for costs in (None, {"RARE": 3.0}))
+    assert (plain.predict_single(X[0]), costly.predict_single(X[0])) == (["O"], ["RARE"])
+
+
+def test_the_log_has_the_scores_of_crfsuite(peer: Any) -> None:
+    (X, y), (X_dev, y_dev) = generated(40), generated(12, 3)
+    y_dev[-1] = ["only here"] * len(y_dev[-1])
+    # after one step, both predict the same
+    ours, theirs = (kind(c2=0.1, max_iterations=30).fit(X, y, X_dev, y_dev).training_log_ for kind in (CRF, peer))
+    assert ours.featgen_num_features == theirs.featgen_num_features
+    own, other = ours.last_iteration, theirs.last_iteration
+    assert own["item_accuracy"] == other["item_accuracy"]
+    assert own["instance_accuracy"] == other["instance_accuracy"]
+    for name in ("item_accuracy_float", "instance_accuracy_float", "avg_precision", "avg_recall", "avg_f1"):
+        assert own[name] == pytest.approx(other[name], abs=1e-6)
+    assert own["scores"].keys() == other["scores"].keys()
+    for label, score in own["scores"].items():
+        assert score._asdict() == pytest.approx(other["scores"][label]._asdict(), abs=1e-4)
+    assert ours.training_seconds >= 0
+
+
+def test_the_contents_of_a_model_are_those_of_its_file_in_python_crfsuite(tmp_path: Path) -> None:
+    pycrfsuite = pytest.importorskip("pycrfsuite", reason="python-crfsuite is not installed")
+    crf = CRF(c1=0.1).fit(*generated(20, values=True))
+    ours, theirs = crf.tagger_.info(), pycrfsuite.Tagger()
+    theirs.open(crf.modelfile.name)
+    info = theirs.info()
+    assert (ours.labels, ours.attributes) == (info.labels, info.attributes)
+    assert ours.transitions == pytest.approx(info.transitions, abs=1e-5)
+    assert ours.state_features == pytest.approx(info.state_features, abs=1e-5)
+    assert {name: ours.header[name] for name in ("num_labels", "num_attrs")}.items() <= info.header.items()
+
+
+def test_the_file_of_a_model(tmp_path: Path) -> None:
+    assert CRF().modelfile.name is None
+    crf = CRF(max_iterations=3).fit(X, Y)
+    first = Path(crf.modelfile.name)
+    assert CRF(model_filename=crf.modelfile.name).state_features_ is None, "a file is read when it is asked for"
+    assert CRF(model_filename=crf.modelfile.name).labels() == crf.labels()
+    copy = pickle.loads(pickle.dumps(crf))
+    assert copy.modelfile.name != crf.modelfile.name == str(first)
+    second = crf.fit(X, Y).modelfile.name
+    assert not first.exists()
+    assert second != str(first)
+    del crf
+    assert not Path(second).exists()
+    kept = CRF(max_iterations=3, keep_tempfiles=True).fit(X, Y).modelfile.name
+    assert Path(kept).exists()
+    shutil.rmtree(Path(kept).parent)
+    assert CRF(model_filename=tmp_path / "model").modelfile.name == str(tmp_path / "model")
+
+
+@pytest.mark.parametrize(("name", "begin"), [("model", b"lCRF"), ("model.crfsuite", b"lCRF"), ("model.msgpack", b"")])
+def test_the_ending_of_a_file_decides_its_format(name: str, begin: bytes, tmp_path: Path) -> None:
+    crf = CRF(max_iterations=3, model_filename=str(tmp_path / name)).fit(X, Y)
+    assert (tmp_path / name).read_bytes().startswith(begin)
+    assert (tmp_path / name).read_bytes().startswith(b"lCRF") == bool(begin)
+    crf.save(tmp_path / f"again.{name}")
+    assert (tmp_path / f"again.{name}").read_bytes() == (tmp_path / name).read_bytes()
+    assert CRF(model_filename=str(tmp_path / name)).predict(X).tolist() == crf.predict(X).tolist()
+
+
 def test_storage(tmp_path: Path) -> None:
-    path = tmp_path / "model"
+    path = tmp_path / "model.msgpack"
     crf = CRF(c1=0.1, model_filename=str(path)).fit(*generated(20, values=True))
     test = generated(5, 1, values=True)[0]
     for other in (pickle.loads(pickle.dumps(crf)), CRF(model_filename=str(path))):
@@ -250,7 +350,7 @@ def test_storage(tmp_path: Path) -> None:
     assert 0 < crf.size_ == path.stat().st_size
     assert pickle.loads(pickle.dumps(CRF(c1=3))).c1 == 3
     path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(ModelFileError, match=r"model: no model of spacy_crfseq\.CRF or CRFsuite"):
+    with pytest.raises(ModelFileError, match=r"model.msgpack: no model of spacy_crfseq\.CRF or CRFsuite"):
         CRF(model_filename=str(path)).predict(test)
 
 
@@ -303,6 +403,7 @@ def test_scikit_learn(peer: Any) -> None:
     assert len(cross_val_predict(crf, X, Y, cv=3)) == len(X)
     pipeline = Pipeline([("copy", FunctionTransformer(list)), ("crf", crf)]).set_params(crf__c2=0.3)
     assert min(cross_val_score(pipeline, X, Y, cv=2)) > 0.4
+    assert min(cross_val_score(crf, X, Y, cv=2, params={"sample_weight": np.ones(len(X))})) > 0.4
 
 
 ALONE = """\

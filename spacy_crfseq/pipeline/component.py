@@ -79,7 +79,6 @@ class CRFComponent(TrainablePipe):
         self._added: list[str] = []
         self._packed: bytes | None = None
         evidence.register(self)
-        evidence.register_extensions()
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         settings = {key: self.cfg[key] for key in ("threshold", "scores") if key in self.cfg} | {"scorer": self.scorer}

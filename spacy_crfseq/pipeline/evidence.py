@@ -73,10 +73,19 @@ Tags = list[str | Partial | None]
 
 
 def register_extensions() -> None:
-    """Register ``doc._.crf_attributes`` and ``doc._.crf_weight``."""
-    for name, default in ((ATTRIBUTES, None), (WEIGHT, 1.0)):
-        if not Doc.has_extension(name):
-            Doc.set_extension(name, default=default)
+    """Register the extension attributes, as components and readers do when they are created.
+
+    They are ``doc._.crf_weight``, ``doc._.crf_attributes``, ``span._.crf_score`` and ``token._.crf_score``.
+    """
+    settings: tuple[tuple[Any, str, dict[str, Any]], ...] = (
+        (Doc, ATTRIBUTES, {"default": None}),
+        (Doc, WEIGHT, {"default": 1.0}),
+        (Span, "crf_score", {"getter": span_score}),
+        (Token, "crf_score", {"getter": token_score}),
+    )
+    for kind, name, how in settings:
+        if not kind.has_extension(name):
+            kind.set_extension(name, **how)
 
 
 def weight_of(doc: Doc) -> float:
@@ -174,11 +183,8 @@ ANNOTATED: WeakKeyDictionary[Doc, tuple[ref[Any], ...]] = WeakKeyDictionary()
 
 def register(component: Any) -> None:
     """Let the extension attributes query a component while it is in use."""
+    register_extensions()
     _alive.add(component)
-    kinds: tuple[tuple[Any, Any], ...] = ((Span, span_score), (Token, token_score))
-    for kind, getter in kinds:
-        if not kind.has_extension("crf_score"):
-            kind.set_extension("crf_score", getter=getter)
 
 
 def store_token_scores(doc: Doc, component: str, scores: Floats) -> None:
