@@ -14,7 +14,8 @@ from tqdm import tqdm
 
 from ..corpora.layouts import corpus_block
 from ..corpora.outputs import check_output_folder, locked_folder
-from ..errors import ClusterError, ConfigError
+from ..corpora.paths import resolve
+from ..errors import ClusterError, ConfigError, CrfError
 from ..pipeline.clusters import Cluster, connected
 from ..pipeline.cross_validation import Fold, each_fold
 from ..pipeline.pipeline_training import BEST, CHECKPOINT, LAST, LOG, Outcome, PipelineTraining, set_up
@@ -194,15 +195,19 @@ def fit_cli(
 
 
 def overlaps(config: Any) -> bool:
-    """Whether most of fifty paragraphs of a dev file are in the training file; False for folders and large files."""
+    """Whether most of fifty paragraphs of the dev files are in the training files; False for large ones, or none."""
     blocks = [corpus_block(config, name) for name in ("train_corpus", "dev_corpus")]
-    train, dev = (Path(str(block.get("path"))) for block in blocks)
-    if any(block.get("part", "all") != "all" for block in blocks) or not (train.is_file() and dev.is_file()):
+    if any(block.get("part", "all") != "all" or not block.get("path") for block in blocks):
         return False
-    if max(train.stat().st_size, dev.stat().st_size) > COMPARED:
+    try:
+        train, dev = (resolve(str(block["path"])) for block in blocks)
+    except CrfError:  # which reading reports
         return False
-    paragraphs = [part for part in dev.read_bytes().split(b"\n\n") if len(part) > PARAGRAPH]
-    sample, whole = paragraphs[:: len(paragraphs) // 50 + 1], train.read_bytes()
+    if max(sum(file.stat().st_size for file in files) for files in (train, dev)) > COMPARED:
+        return False
+    whole, held_out = (b"\n\n".join(file.read_bytes() for file in files) for files in (train, dev))
+    paragraphs = [part for part in held_out.split(b"\n\n") if len(part) > PARAGRAPH]
+    sample = paragraphs[:: len(paragraphs) // 50 + 1]
     return sum(part in whole for part in sample) > 0.5 * len(sample)
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..corpora import Preset, layouts
 from ..corpora.guessing import find_layout
+from ..corpora.paths import resolve
 from ..errors import DataError
 from ..pipeline.texts import Text, read_texts
 
@@ -35,8 +36,14 @@ def layout_of(path: Path, layout: layouts.Format, nlp: Language, *, texts: bool 
 
 
 def read_file(nlp: Language, path: Path, layout: layouts.Format = None) -> Iterator[Text]:
-    """Yield the texts of a file with the layout that `layout_of` finds; RAISES CrfError: If it cannot be read."""
-    return read_texts(nlp, path, layout_of(path, layout, nlp, texts=True))
+    """Yield the texts of the files of a path, of any kind, in the layouts that `layout_of` finds for them.
+
+    RAISES CrfError: If one cannot be read; its layout must be clear before any is.
+    """
+    layouts_of = {file: layout_of(file, layout, nlp, texts=True) for file in resolve(path)}
+    if len(layouts_of) == 1:
+        return chain.from_iterable(read_texts(nlp, *pair) for pair in layouts_of.items())
+    return (text._replace(file=str(file)) for file, own in layouts_of.items() for text in read_texts(nlp, file, own))
 
 
 def first_texts(nlp: Language, source: str | Path, layout: layouts.Format, number: int) -> tuple[list[Text], bool]:

@@ -22,10 +22,15 @@ OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
 """Settings of a command that takes config overrides."""
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="Folder or package name of a trained pipeline")]
 Config = Annotated[Path, typer.Argument(metavar="CONFIG", help="Config file, or - for stdin", allow_dash=True)]
-GoldFile = Annotated[Path, typer.Argument(metavar="DEV", help="Annotated file that the model was not trained on")]
+PATHS = "; or a folder, a quoted pattern, or several with commas between"
+"""What a path of a corpus or of texts may be, besides a file, see `paths.resolve`."""
+GoldFiles = Annotated[
+    list[Path],
+    typer.Argument(metavar="DEV", help=f"Annotated file that the model was not trained on{PATHS}"),
+]
 TEXTS_FILE = (
     'File of texts: one per line (.txt), JSON with "text" in each line (.jsonl), DocBin (.spacy), or a corpus, where '
-    "only words are read"
+    f"only words are read{PATHS}"
 )
 """Help of an argument."""
 _LAYOUT = "Layout of the file"

@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from ..errors import DataError, FormatError
+from ..errors import ConfigError, CrfError, DataError, FormatError
 from ..schemes import LETTERS, OUTSIDE, find_invalid
 from .columns import DOCSTART, IGNORED, MISSING_ENTITY, SPAN_COLUMNS, WORD
 from .layouts import (
@@ -30,11 +30,13 @@ from .layouts import (
     asked,
     described,
     layout_by_ending,
+    read_layout,
 )
 from .lines import STDIN, ZIPPED, probable_encoding
+from .paths import corpus_files, resolve
 from .splitting import SPACES, WORDS, Splitter
 from .tags import UNNAMED, find_scheme, typed
-from .xml import XMLForm, check_corpus, likely_sequence, read_xml, xml_files
+from .xml import XMLForm, likely_sequence
 
 LINES = 5000
 """Lines that are read."""
@@ -61,19 +63,20 @@ class FoundLayout(NamedTuple):
 def find_layout(
     path: Path, layout: Format = None, trained: Preset | None = None, *, texts: bool = False
 ) -> FoundLayout:
-    """Return the layout of a file, which must exist.
+    """Return the layout of the files of a path, see `paths.resolve`: the same for all.
 
     layout: Options of the user.
     trained: The layout that a model was trained on.
     texts: Whether texts are asked for, so that raw text will do; standard input is that by default.
-    RAISES FormatError: If the file does not exist, or its layout cannot be found.
-    RAISES ConfigError: If the options are invalid.
+    RAISES FormatError: If a file does not exist, or its layout cannot be found.
+    RAISES ConfigError: If the options are invalid, or there are files of several kinds.
     """
     said, layouts = asked(layout), TEXTS if texts else GOLD
-    if path != STDIN:
-        check_corpus(path)
-    unpacked = Path(path.name.removesuffix(ZIPPED)) if texts else path
-    chosen = layouts["xml"] if path.is_dir() else said.layout(layouts)
+    files = resolve(path) if texts else corpus_files(path)
+    unpacked = Path(files[0].name.removesuffix(ZIPPED)) if texts else files[0]
+    chosen = said.layout(layouts)
+    if chosen is None:
+        _check_kinds(files)
     if chosen is None and path == STDIN:
         chosen = RAW["txt"]
     if chosen is None and (ending := layout_by_ending(unpacked, layouts)) is not None:
@@ -93,6 +96,14 @@ def find_layout(
     return FoundLayout(said.encoded(guessed) or guessed, guessed=True)
 
 
+def _check_kinds(files: Sequence[Path]) -> None:
+    """RAISES ConfigError: If files have endings of several layouts, or not all of them do."""
+    kinds = {layout_by_ending(Path(file.name.removesuffix(ZIPPED)), TEXTS) or "": file for file in reversed(files)}
+    if len(kinds) > 1:
+        some = ", ".join(f"{file} ({kind or 'no layout of its own'})" for kind, file in sorted(kinds.items()))
+        raise ConfigError(f"These files are of {len(kinds)} kinds: {some}. Give those of one kind, or --format.")
+
+
 def _may_be(path: Path, trained: Preset) -> bool:
     """Whether a file may have the layout that a model was trained on: one of columns that fits its first lines."""
     return trained.form is None and trained.name not in (DOCBIN, ANNOTATIONS.name) and fits(path, trained)
@@ -110,7 +121,7 @@ def _xml_layout(path: Path, layout: Preset, trained: Preset | None) -> Preset:
 
 def _unknown_layout(path: Path, ending: str, layouts: Iterable[str]) -> FormatError:
     """Return the error on a file whose layout neither its ending nor its first lines show."""
-    if path != STDIN and not path.stat().st_size:
+    if path.is_file() and not path.stat().st_size:
         return FormatError(path, 0, "the file is empty.")
     if separated := separator_of(path):
         return FormatError(path, 1, f"the columns are separated by {separated}. Separate them by spaces or tabs.")
@@ -124,13 +135,12 @@ def guess(path: Path) -> Preset | None:
 
     RAISES FormatError: If a column has tags of spans of no scheme.
     """
-    path = next(iter(xml_files(path)), path)
     lines, encoding = _first_lines(path) or ([], "")
     if _JSON.match("\n".join(lines[:100])):
         return ANNOTATIONS
     if lines and _XML.match(lines[0]) and (sequence := likely_sequence("\n".join(lines))):
         # white space does not separate tokens where segments end before a comma
-        sequences = islice(read_xml(path, XMLForm(sequence), lambda _: None), LINES)
+        sequences = islice(read_layout(path, PRESETS["xml"]._replace(form=XMLForm(sequence)), lambda _: None), LINES)
         cut = [Splitter()(text.text)[0] != text.words for text in sequences]
         pattern = SPACES if sum(cut) <= 0.05 * len(cut) else WORDS
         return PRESETS["xml"]._replace(form=XMLForm(sequence, pattern=pattern))
@@ -199,10 +209,15 @@ def _width(rows: Sequence[Sequence[str]]) -> int | None:
 
 def _first_lines(path: Path) -> tuple[list[str], str] | None:
     # the first lines and their encoding; None if they are not text
+    raw: list[bytes] = []
     try:
-        with path.open("rb") as file:
-            raw = list(islice(file, LINES))
-    except OSError:
+        for name in resolve(path):
+            with name.open("rb") as file:
+                raw += islice(file, LINES - len(raw))
+            if raw and not raw[-1].endswith(b"\n"):
+                raw[-1] += b"\n"
+            raw += [b"\n"]
+    except (OSError, CrfError):
         return None
     data = b"".join(raw)
     encoding = probable_encoding(data)

@@ -18,11 +18,11 @@ from .lines import (
     OnError,
     Sentence,
     check_encoding,
-    check_file,
     checked,
     lines_of,
     read_lines,
 )  # fmt: skip
+from .paths import corpus_files
 from .xml import XMLForm, parse_xml
 
 
@@ -96,23 +96,27 @@ def read(path: Path, layout: Preset, stream: IO[bytes] | None = None) -> Iterato
 
 
 def read_layout(path: Path | str, layout: Preset, on_error: OnError | None = None) -> Iterator[Sentence]:
-    """Yield the sentences that `read` yields.
+    """Yield the sentences that `read` yields of all files of a path, see `paths.resolve`.
 
     on_error (OnError | None): Receives errors; sentences with errors are skipped.
     RAISES FormatError: On an error without `on_error`, and on a file with neither a sentence nor an error.
     """
-    path = Path(path) if layout.form is not None else check_file(path)
-    return checked(read(path, layout), path, on_error)
+    documents = last = 0
+    for file in corpus_files(path):
+        for sentence in checked(read(file, layout), file, on_error):
+            last = documents + sentence.document
+            yield sentence._replace(file=str(file), document=last)
+        documents = last + 1
 
 
 def marks_documents(path: Path, layout: Preset) -> bool:
-    """Whether a corpus file marks the beginnings of documents, by a line -DOCSTART- or ``# newdoc``.
+    """Whether a file of a corpus marks the beginnings of documents, by a line -DOCSTART- or ``# newdoc``.
 
     RAISES FormatError: If the file cannot be read.
     """
     if layout.form is not None or layout.name in (DOCBIN, ANNOTATIONS.name):
         return False
-    lines = (line for _, line in read_lines(path, layout.encoding))
+    lines = (line for file in corpus_files(path) for _, line in read_lines(file, layout.encoding))
     if layout.name == "conllu":
         return any(line.startswith("#") and line[1:].lstrip().startswith("newdoc") for line in lines)
     return any(line.split(None, 1)[:1] == [DOCSTART] for line in lines)

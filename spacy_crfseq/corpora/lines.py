@@ -138,7 +138,7 @@ def check_file(path: Path | str) -> Path:
     """Return the path of a file; RAISES FormatError: If there is none, or a folder in its place."""
     path = Path(path)
     if path.is_dir():
-        raise FormatError(path, 0, f"this is a folder; give one file, or {path}/* where a command takes several.")
+        raise FormatError(path, 0, "this is a folder; give a file.")
     if not path.is_file():
         what = "this is a device or a pipe" if path.exists() else f"no such file (in {Path.cwd()})"
         raise FormatError(path, 0, f"{what}.")
@@ -247,21 +247,6 @@ class FilePart(NamedTuple):
             if not self.begin or not error.line:
                 raise
             raise FormatError(error.file, self.line_in_file(error.line), error.what) from None
-
-
-def files_of(path: Path) -> list[Path]:
-    """Return a file, or those in a folder or of a pattern such as ``train-*.conll``, in the order of their names.
-
-    RAISES ConfigError: If there is none.
-    """
-    if path.is_file():
-        return [path]
-    names = path.rglob("*") if path.is_dir() else Path(path.anchor).glob(str(path.relative_to(path.anchor)))
-    files = sorted(file for file in names if file.is_file() and file.name[:1] != ".")
-    if not files and (path.is_dir() or any(sign in str(path) for sign in "*?[")):
-        where = "in this folder" if path.is_dir() else "of this pattern"
-        raise ConfigError(f"{path}: there is no file {where}. Check the path.")
-    return files or [path]
 
 
 def cut(path: Path, size: int, mark: bytes | tuple[bytes, ...] | None) -> list[FilePart]:

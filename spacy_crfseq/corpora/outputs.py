@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError, FormatError
+from .paths import resolve
 
 fcntl: Any = import_module("fcntl") if find_spec("fcntl") else None
 """None on Windows, where nobody is kept from starting the same run twice at once."""
@@ -131,7 +132,7 @@ def _check_parents(path: Path) -> None:
 
 def _same(path: Path, other: str | Path) -> bool:
     try:
-        return path.samefile(other)
+        return any(path.samefile(file) for file in resolve(other))
     except (OSError, ValueError):  # one does not exist, or is not a file name
         return False
 

@@ -78,7 +78,7 @@ class _Segment(NamedTuple):
 def read_xml(
     path: Path | str, form: XMLForm, on_error: OnError | None = None, *, encoding: str = ""
 ) -> Iterator[Sentence]:
-    """Yield the sequences of a file, or of all files in a folder.
+    """Yield the sequences of a file.
 
     Their columns are tag (plain labels), and ent and chunk (segments in IOB2).
     on_error (OnError | None): Receives errors in sequences, which are then skipped, and the one that ends the reading.
@@ -96,20 +96,8 @@ def parse_xml(
 ) -> Iterator[Sentence | FormatError]:
     """Yield the sequences, and what is wrong with others; see `read_xml`.  stream: The open file, if it is."""
     check_encoding(encoding or "utf8")
-    for file in xml_files(path) or [path]:
-        with opened(check_file(file)) if stream is None else nullcontext(stream) as data:
-            yield from _Reader(file, form, encoding).read(data)
-
-
-def xml_files(path: Path) -> list[Path]:
-    """Return the XML files in a folder and its folders; empty for a file."""
-    return sorted(path.rglob("*.xml")) if path.is_dir() else []
-
-
-def check_corpus(path: Path) -> None:
-    """RAISES FormatError: If there is neither a file nor a folder with XML files."""
-    if not xml_files(path):
-        check_file(path)
+    with opened(check_file(path)) if stream is None else nullcontext(stream) as data:
+        yield from _Reader(path, form, encoding).read(data)
 
 
 def likely_sequence(data: bytes | str) -> str:

@@ -41,9 +41,10 @@ from ..corpora.columns import DOCSTART
 from ..corpora.crfsuite import WORD, read_crfsuite
 from ..corpora.guessing import find_layout
 from ..corpora.layouts import ANNOTATIONS, COLUMNS, TEXTS, Asked, layout_by_ending
-from ..corpora.lines import FilePart, check_file, checked, cut, files_of, in_bytes
+from ..corpora.lines import FilePart, check_file, checked, cut, in_bytes
+from ..corpora.paths import corpus_files, resolve
 from ..corpora.splitting import SPACES
-from ..corpora.xml import XMLForm, check_corpus
+from ..corpora.xml import XMLForm
 from ..errors import ConfigError, DataError, FormatError
 from ..schemes import SPAN_SCHEMES, scheme_named
 from .doc_builder import SPANS, CorpusSettings, DocBuilder, Gold, LabelledText, Starts, bare, check_setting
@@ -81,7 +82,8 @@ def create_conll_reader(
 ) -> "CorpusReader":
     """Create a reader of a column file (``spacy_crfseq.ConllReader.v1``).
 
-    path (Path): The file; or a folder or a pattern such as train-*.conll, whose files are one corpus.
+    path (Path): The file; or a folder, a pattern such as train-*.conll, or several of these with commas between, whose
+        files are one corpus.
     columns (list[str]): What each column holds: word, tag, pos (a UPOS tag, "_" is missing), lemma, morph ("_" is
         no features), ent (into doc.ents, "-" is missing), chunk (into doc.spans), weight (of the sentence: a number at
         its first token, "_" or the same at the others; into doc._.crf_weight), or "_" to ignore it.
@@ -253,7 +255,7 @@ def create_text_reader(
 ) -> "TextReader":
     """Create a reader of texts without annotation (``spacy_crfseq.TextReader.v1``), for terms of an objective.
 
-    path (Path): A file, also packed (.gz), or a folder, of which all files are read.
+    path (Path): A file, also packed (.gz), a folder, a pattern, or several of these with commas between.
     format (str | None): Layout of the files: txt (a text per line), jsonl (a "text" in each line), spacy, or that of a
         corpus, such as conll2003 or conllu, of which the words are read; None finds it by the ending, else by the
         first lines.
@@ -313,8 +315,7 @@ def _sentences(layout: Preset, nlp: Language, part: FilePart) -> Iterator[Senten
         return annotated_sentences(nlp, part.path, layout.encoding)
     if layout.name == CRFSUITE:
         return read_crfsuite(part.path, layout.score, WORD, layout.encoding)
-    check = check_file if layout.form is None else check_corpus
-    check(part.path)
+    check_file(part.path)
     stream = part.open()
     return checked(read(part.path, layout, stream), part.path, empty="no sentence" if stream is None else "")
 
@@ -349,7 +350,7 @@ class CorpusReader:
             mark = None
         elif mark and settings.unit == "sentence":
             mark = BLANK
-        return [part for file in files_of(settings.path) for part in cut(file, size, mark)]
+        return [part for file in corpus_files(settings.path) for part in cut(file, size, mark)]
 
     def part(self, part: FilePart | None) -> "CorpusReader":
         """Return the reader of a part."""
@@ -405,7 +406,7 @@ class CorpusReader:
         return islice(docs, self._settings.limit or None)
 
     def _parts(self) -> list[FilePart]:
-        return [self._part] if self._part else [FilePart(file) for file in files_of(self._settings.path)]
+        return [self._part] if self._part else [FilePart(file) for file in corpus_files(self._settings.path)]
 
     def _each(self, nlp: Language, work: Callable[[DocBuilder, Iterator[Sentence]], Iterator[Any]]) -> Iterator[Any]:
         """Yield what `work` makes of the sentences of each file, and warn of invalid tags at its end."""
@@ -463,7 +464,7 @@ class TextReader:
         """Return parts of about `size` bytes of plain text and JSON Lines, and other files as a whole."""
         if self._limit:
             return [None]
-        layouts = {file: self._layout(file) for file in files_of(self._path)}
+        layouts = {file: self._layout(file) for file in resolve(self._path)}
         can_cut = {
             file: layout.name in ("txt", "jsonl") and in_bytes(layout.encoding or "utf8")
             for file, layout in layouts.items()
@@ -478,7 +479,7 @@ class TextReader:
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
         """Return an iterator over the examples, both docs of which are the same."""
-        parts = [FilePart(file) for file in files_of(self._path)] if self._part is None else [self._part]
+        parts = [FilePart(file) for file in resolve(self._path)] if self._part is None else [self._part]
         layouts = [self._layout(part.path) for part in parts]
         texts = chain.from_iterable(read_texts(nlp, *pair) for pair in zip(parts, layouts, strict=True))
         return (Example(text.doc, text.doc) for text in islice(texts, self._limit or None))

@@ -14,6 +14,7 @@ from ..corpora import DOCBIN, PRESETS, TOKEN_COLUMNS, Preset, Sentence, check_fi
 from ..corpora.annotations import json_records
 from ..corpora.layouts import RAW, corpus_block
 from ..corpora.lines import FilePart, checked, lines_of
+from ..corpora.paths import corpus_files, resolve
 from ..errors import FormatError
 from ..files import collecting
 
@@ -54,20 +55,31 @@ class Text(NamedTuple):
 
     line (int): Its line in the file; of a DocBin or a corpus, the number of the Doc; from 1.
     meta (dict): Its metadata in the file.
+    file (str): Its path, where there are several; else empty.
     """
 
     doc: Doc
     line: int
     meta: dict[str, Any]
+    file: str = ""
+
+    @property
+    def place(self) -> str:
+        """The line, after the file if there are several."""
+        return f"{self.file}:{self.line}" if self.file else f"line {self.line}"
 
 
 def read_texts(nlp: Language, path: Path | FilePart, layout: Preset) -> Iterator[Text]:
-    """Stream the texts of a file, or a part of it, but empty texts; of a corpus, the annotation is ignored.
+    """Stream the texts of files, see `paths.resolve`, or of a part of one, but empty texts; without annotation.
 
     A text of a corpus is a sentence, or a marked document if the pipeline reads documents.
     RAISES CrfError: If a line is reached that cannot be read.
     """
-    part = path if isinstance(path, FilePart) else FilePart(path)
+    for part in [path] if isinstance(path, FilePart) else map(FilePart, resolve(path)):
+        yield from _texts_of(nlp, part, layout)
+
+
+def _texts_of(nlp: Language, part: FilePart, layout: Preset) -> Iterator[Text]:
     is_corpus, path = layout.name not in RAW, part.path
     documents = read_documents(path, layout, part.open(), join=unit_of(nlp) == "document")
     given = given_columns(nlp, layout)
@@ -171,10 +183,16 @@ def make_doc(nlp: Language, document: Document, given: Sequence[str] = ()) -> Do
 
 
 def load_docs(source: Path, vocab: Vocab) -> Iterator[Doc]:
-    """Yield the Docs of a file in spaCy's binary format; tags I- that continue no entity are read as conlleval does.
+    """Yield the Docs of files in spaCy's binary format, see `paths.resolve`.
 
-    RAISES FormatError: If it is none.
+    Tags I- that continue no entity are read as conlleval does.
+    RAISES FormatError: If one is none.
     """
+    for file in corpus_files(source):
+        yield from _load_file(file, vocab)
+
+
+def _load_file(source: Path, vocab: Vocab) -> Iterator[Doc]:
     from .tasks import begin_stray_entities, describe_stray
 
     binary, done = _read_docbin(source), 0

@@ -241,7 +241,7 @@ def test_a_folder_of_files(addresses: Path, run: Run, tmp_path: Path) -> None:
     assert "detected --format conll2003" in worked(run("evaluate", tmp_path / "out/model-best", columns)).stderr
     worked(run("convert", tmp_path / "all", tmp_path / "all.conll", "--to word,tag"), "Converted 80 sentences")
     (tmp_path / "none").mkdir()
-    refused(run("evaluate", tmp_path / "out/model-best", tmp_path / "none"), "this is a folder; give one file")
+    refused(run("evaluate", tmp_path / "out/model-best", tmp_path / "none"), "there is no file in this folder")
 
 
 def test_labels_and_tokens_of_a_config(run: Run, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...cli.inputs import show_layout
+from ...cli.inputs import read_file, show_layout
 from ...corpora import DOCBIN, Preset
 from ...corpora.annotations import parse_object
 from ...corpora.columns import DOCSTART
@@ -49,11 +49,10 @@ def weigh(
     import spacy
 
     from ...pipeline.readers import read_gold
-    from ...pipeline.texts import read_texts
     from .reader import weigh_texts, words_of
 
     nlp, preset = spacy.blank(lang), show_layout(train, layout)
-    texts = read_texts(nlp, target, show_layout(target, target_layout, texts=True))
+    texts = read_file(nlp, target, target_layout)
     examples = read_gold(nlp, train, preset, []).examples
     aims = [words_of(text.doc) for text in texts]
     weights = weigh_texts(weighting, [words_of(example.reference) for example in examples], aims)

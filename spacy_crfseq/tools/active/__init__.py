@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
     from ...pipeline.doc_posterior import DocPosterior, Scored
+    from ...pipeline.texts import Text
 
 Values = NDArray[np.float64]
 BATCH = 128
@@ -72,7 +73,7 @@ def active(
 
                 def make() -> list[tuple[dict[str, Any], NDArray[np.uint64]]]:
                     metas = [
-                        {**text.meta, "score": value, "measure": by, "line": text.line}
+                        {**text.meta, "score": value, "measure": by, "line": text.line, **_file_of(text)}
                         for text, value in zip(batch, values.tolist(), strict=True)  # noqa: B023
                     ]
                     words = [np.asarray(doc.to_array("LOWER"), np.uint64) for doc in docs]  # noqa: B023
@@ -216,3 +217,7 @@ def diverse(values: ArrayLike, words: Sequence[NDArray[np.uint64]], number: int,
         nearest = np.clip(np.maximum(nearest, np.add.reduceat(row[columns] * rarity, starts)), 0, 1)
         row[columns[words_of]] = 0
     return chosen
+
+
+def _file_of(text: Text) -> dict[str, str]:
+    return {"file": text.file} if text.file else {}

@@ -13,6 +13,7 @@ from ...cli.app import command
 from ...cli.console import INTERRUPTED, printer
 from ...corpora.layouts import Asked
 from ...corpora.outputs import STDOUT, check_output_file
+from ...corpora.paths import joined
 from ...files import write_text
 from . import active, as_lines
 
@@ -20,7 +21,7 @@ from . import active, as_lines
 @command("active", "Use")
 def active_cli(
     model: options.Model,
-    texts: Annotated[Path, typer.Argument(metavar="TEXTS", help=options.TEXTS_FILE)],
+    files: Annotated[list[Path], typer.Argument(metavar="TEXTS", help=options.TEXTS_FILE)],
     format: options.TextFormat = None,
     columns: options.Columns = None,
     scheme: options.Scheme = None,
@@ -57,6 +58,7 @@ def active_cli(
       python -m spacy crfseq active training/model-best news.txt -p crf_ner \\
           --by margin -n 200 --output to_annotate.jsonl
     """
+    texts = joined(files)
     check_output_file(output, texts, force=force)
     chosen = active(
         model,

@@ -18,6 +18,7 @@ from ...cli.app import command
 from ...cli.console import advise, printer
 from ...corpora.layouts import Asked, Format, asked
 from ...corpora.lines import check_file
+from ...corpora.paths import resolve_all
 from ...errors import ConfigError, suggest
 from ...files import replacing
 from ...pipeline.texts import names_of
@@ -61,6 +62,7 @@ def annotate(
         raise ConfigError(f"--task {task}: unknown task. {suggest(task, TASKS)}")
     if model is not None and config is not None:
         raise ConfigError("--model starts from a trained pipeline, --config from none. Leave one of them out.")
+    texts = resolve_all(texts)
     if review and (model is not None or len(texts) > 1):
         raise ConfigError("--review trains models on parts of one corpus: give one file, and no --model.")
     if patterns is not None:

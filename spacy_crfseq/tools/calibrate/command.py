@@ -12,13 +12,14 @@ from ...cli import options
 from ...cli.app import command
 from ...cli.console import print_json, printer
 from ...corpora.layouts import Asked
+from ...corpora.paths import joined
 from . import FEW, ComponentCalibration, calibrate
 
 
 @command("calibrate", "Use")
 def calibrate_cli(
     model: options.Model,
-    file: options.GoldFile,
+    files: options.GoldFiles,
     format: options.GoldFormat = None,
     columns: options.Columns = None,
     scheme: options.Scheme = None,
@@ -54,7 +55,7 @@ def calibrate_cli(
     """
     done = calibrate(
         model,
-        file,
+        joined(files),
         layout=Asked(format, columns, scheme, encoding),
         output=output,
         component=component,

@@ -63,7 +63,7 @@ def corpus_of(
         layouts.check_choice(option, value, choices)
     if (source / "config.cfg").is_file():
         raise ConfigError(f"{source} is a pipeline. To make a model of another program of it, use export-model.")
-    may_be_model = asked.name in (None, CRFSUITE) and not source.is_dir()
+    may_be_model = asked.name in (None, CRFSUITE) and source.is_file()
     if may_be_model and read_saved_model(source, asked.encoding or "utf8") is not None:
         raise ConfigError(f"{source} is a trained model. To make a pipeline of it, use import-model.")
     if asked.name == CRFSUITE:

@@ -19,7 +19,7 @@ from . import SOURCES, TARGETS, convert, corpus_of, files_of, shares_of, target_
 
 @command("convert", "Begin")
 def convert_cli(
-    source: Annotated[Path, typer.Argument(metavar="INPUT", help="Corpus to read, a file or a folder of XML files")],
+    source: Annotated[Path, typer.Argument(metavar="INPUT", help=f"Corpus to read{options.PATHS}")],
     target: Annotated[Path, typer.Argument(metavar="OUTPUT", help="File to write")],
     format: Annotated[
         str | None,

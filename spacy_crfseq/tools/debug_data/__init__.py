@@ -17,8 +17,9 @@ from ...cli.inputs import show_layout
 from ...corpora import DOCBIN, SPAN_COLUMNS, Preset, guess, layouts
 from ...corpora.annotations import Notes
 from ...corpora.layouts import Format
+from ...corpora.paths import corpus_files
 from ...corpora.splitting import PARTED, SPACES, WORDS
-from ...corpora.xml import XMLForm, check_corpus
+from ...corpora.xml import XMLForm
 from ...errors import ConfigError, CrfError
 from .corpus import KEPT, PLAIN, CorpusCounts, Finding, Places, count, findings_of, overlap_findings
 from .cost import Expense
@@ -123,7 +124,8 @@ def debug_data(
 def _layout_of(file: Path, layout: Format, reading: CorpusReading) -> Preset:
     """Return the layout of the files: the given one, that of the config, or a guess, which is shown."""
     asked = layouts.asked(layout)
-    is_export = layouts.layout_by_ending(file) == layouts.ANNOTATIONS.name  # which readers of columns read, too
+    ending = layouts.layout_by_ending(corpus_files(file)[0])
+    is_export = ending == layouts.ANNOTATIONS.name  # which readers of columns read, too
     return asked.layout() or (None if is_export else asked.encoded(reading.layout)) or show_layout(file, asked)
 
 
@@ -158,7 +160,7 @@ def _look_at_file(
     """Return the counts of a part of a file, its errors, and the findings on what cannot be read."""
     from ...pipeline.readers import part_of
 
-    check_corpus(path)
+    corpus_files(path)
     errors, notes = Places(), Notes()
     columns = LABELS if layout.form is None else LABELS[:1]  # whose columns are the same labels
     wanted = reading.labels or tuple(name for name in columns if name in layout.columns)

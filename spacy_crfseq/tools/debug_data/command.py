@@ -34,7 +34,7 @@ MARKS = {"good": "ok  ", "warn": "warn", "fail": "FAIL"}
 @command("debug-data", "Begin", "debug", "check", context_settings=options.OVERRIDES)
 def debug_data_cli(
     ctx: typer.Context,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Training file")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help=f"Training file{options.PATHS}")],
     dev: Annotated[Path | None, typer.Option("--dev", "-d", help="Development file")] = None,
     config_path: Annotated[
         Path | None, typer.Option("--config", help="Config, to examine its features, estimate the cost and split texts")

@@ -10,6 +10,7 @@ from spacy import util
 
 from ...corpora import DOCBIN, Preset, Sentence, layouts
 from ...corpora.annotations import Notes, read_annotations
+from ...corpora.paths import corpus_files
 from ...errors import CrfError, DataError, FormatError
 from ...pipeline.configs import load_config
 from ...pipeline.texts import load_docs
@@ -67,7 +68,7 @@ def reading_of(config_path: Path, overrides: dict[str, Any]) -> CorpusReading:
 def sentences_of(
     path: Path, layout: Preset, reading: CorpusReading, errors: Places, notes: Notes | None = None
 ) -> Iterator[Sentence]:
-    """Yield the sentences of a file, and collect its errors and notes on what is odd.
+    """Yield the sentences of the files of a path, and collect their errors and notes on what is odd.
 
     RAISES CrfError: If there is no such file.
     """
@@ -75,17 +76,28 @@ def sentences_of(
     def note(error: CrfError) -> None:
         errors.add(str(error))
 
-    try:
-        if layout.name == DOCBIN:
-            yield from _of_docs(path, reading.key, note)
-        elif layout.name == layouts.ANNOTATIONS.name:
-            from ...pipeline.readers import tokenizer_of
+    documents = last = 0
+    for file in corpus_files(path):
+        try:
+            for sentence in _sentences_of(file, layout, reading, note, notes):
+                last = documents + sentence.document
+                yield sentence._replace(file=str(file), document=last)
+        except FormatError as error:  # of the file as a whole
+            note(error)
+        documents = last + 1
 
-            yield from read_annotations(path, tokenizer_of(reading.blank()), notes, note, encoding=layout.encoding)
-        else:
-            yield from layouts.read_layout(path, layout, note)
-    except FormatError as error:  # of the file as a whole
-        note(error)
+
+def _sentences_of(
+    path: Path, layout: Preset, reading: CorpusReading, note: Callable[[CrfError], None], notes: Notes | None
+) -> Iterator[Sentence]:
+    """Yield the sentences of a file."""
+    if layout.name == DOCBIN:
+        return _of_docs(path, reading.key, note)
+    if layout.name == layouts.ANNOTATIONS.name:
+        from ...pipeline.readers import tokenizer_of
+
+        return read_annotations(path, tokenizer_of(reading.blank()), notes, note, encoding=layout.encoding)
+    return layouts.read_layout(path, layout, note)
 
 
 def place_of(path: Path, layout: Preset, sentence: Sentence, token: int) -> str:

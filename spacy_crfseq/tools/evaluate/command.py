@@ -13,6 +13,7 @@ from ...cli.app import command
 from ...cli.console import print_json, printer
 from ...corpora.layouts import Asked
 from ...corpora.outputs import check_own_file, check_page
+from ...corpora.paths import joined
 from ...errors import ConfigError
 from ...files import write_json, write_text
 from . import SPEED, Rival, evaluate
@@ -22,7 +23,7 @@ from .against import SAMPLES, SHOWN, comparison_lines
 @command("evaluate", "Look", "score", "test", "benchmark", "compare")
 def evaluate_cli(
     model: options.Model,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Corpus file")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help=f"Corpus file{options.PATHS}")],
     format: options.GoldFormat = None,
     columns: options.Columns = None,
     scheme: options.Scheme = None,
@@ -73,6 +74,7 @@ def evaluate_cli(
     """
     from .._pages.html import render
 
+    file = joined(files)
     check_own_file(output, file, corpus, own=lambda first: SPEED.encode() in first, what="an output")
     check_page(html, file, corpus, output)
     rival = None if against is None else Rival(against, component or (), samples or SAMPLES)

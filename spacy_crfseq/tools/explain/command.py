@@ -46,10 +46,11 @@ SURE = 0.95
 
 
 class ExplainedText(NamedTuple):
-    """A text, its line in the file, and its explanation."""
+    """A text, its line in the file, with the file if there are several, and its explanation."""
 
     text: str
     line: int
+    place: str
     explanation: Explanation
 
 
@@ -98,7 +99,9 @@ def explain(
         )
     explainer = Explainer(pipe)
     entries = [
-        ExplainedText(doc.text, text.line, explainer.explain(doc, tokens=wanted, against=label, preset=True))
+        ExplainedText(
+            doc.text, text.line, text.place, explainer.explain(doc, tokens=wanted, against=label, preset=True)
+        )
         for text, doc, wanted in zip(kept, docs, chosen, strict=True)
         if wanted
     ]
@@ -253,7 +256,7 @@ def _lines(text: ExplainedText, number: int, *, several: bool, brief: bool) -> l
     told = [token for token in explanation.tokens if is_told(token)]
     names = (name for token in told for name, _ in token.rows(explanation.words, number))
     room = min(max([20, *map(len, names)]), max(20, wide - BAR - 31))
-    lines = [f"line {text.line}: {' '.join(explanation.words)}"] if several else []
+    lines = [f"{text.place}: {' '.join(explanation.words)}"] if several else []
     for in_full, group in groupby(explanation.tokens, is_told):
         if in_full:
             lines += [line for token in group for line in _token_lines(token, explanation.words, number, room, wide)]

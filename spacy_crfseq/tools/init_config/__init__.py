@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
 from importlib import import_module
 from importlib.util import find_spec
-from itertools import islice
+from itertools import chain, islice
 from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,13 +28,13 @@ from spacy import util
 from thinc.api import Config
 
 from ... import processes
-from ...corpora import DOCBIN, Preset, check_file, guess, layouts
+from ...corpora import DOCBIN, Preset, Sentence, guess, layouts
 from ...corpora.annotations import INCORRECT, read_annotations
 from ...corpora.guessing import find_layout, with_scheme
 from ...corpora.outputs import STDOUT, check_output_file, locked
+from ...corpora.paths import corpus_files, resolve_all
 from ...corpora.word_classes import PARTS, lookups_languages
-from ...corpora.xml import check_corpus
-from ...errors import ConfigError, suggest
+from ...errors import ConfigError, CrfError, suggest
 from ...files import digest, write_text
 
 TASKS = {"tagger": "crf_tagger", "chunker": "crf_chunker", "ner": "crf_ner"}
@@ -108,7 +108,7 @@ def complete(wanted: Wanted, ask: Ask | None = None) -> ConfigSettings:
     RAISES FormatError: If there is no such training file.
     """
     for path in filter(None, (wanted.train, wanted.dev)):
-        check_corpus(path)
+        corpus_files(path)
     if wanted.goal is not None:
         layouts.check_choice("--goal", wanted.goal, GOALS)
     known = wanted.layout.layout()
@@ -139,9 +139,12 @@ def _unit(tasks: Sequence[str], layout: Preset, goal: str, train: Path | None) -
 
 def _ask_file(which: str, ask: Ask) -> Path | None:
     while answer := ask(f"{which} file (Enter to skip)", (), ""):
-        if Path(answer).is_file():
+        try:
+            corpus_files(answer)
+        except CrfError as error:
+            typer.echo(error, err=True)
+        else:
             return Path(answer)
-        typer.echo(f"{answer}: no such file.", err=True)
     return None
 
 
@@ -159,7 +162,7 @@ def _ask_language(default: str, ask: Ask) -> str:
 def _layout(train: Path | None, ask: Ask | None) -> Preset:
     names = ", ".join(layouts.NAMES)
     if train is not None:
-        ending = layouts.layout_by_ending(train)
+        ending = layouts.layout_by_ending(corpus_files(train)[0])
         # unlike `find_layout`, with the guessed encoding
         seems = guess(train) if ending in (None, "xml") else layouts.GOLD[ending]
         if seems is not None or ask is None:
@@ -286,10 +289,8 @@ def learn_classes(texts: Sequence[Path], settings: ConfigSettings, output: Path)
     if settings.goal == "small" or str(output) == STDOUT:
         raise ConfigError("--raw: small models have no word classes, and a config that goes to - no place for them.")
     files = [*texts, *filter(None, [settings.train])]
-    for path in texts:
-        if not path.is_dir():
-            check_file(path)
-    of = blake2b("".join([settings.lang, *map(digest, files)]).encode(), digest_size=4).hexdigest()
+    contents = map(digest, resolve_all(files))
+    of = blake2b("".join([settings.lang, *contents]).encode(), digest_size=4).hexdigest()
     path = output.with_name(f"{output.stem}-classes-{of}.tsv")
     path.parent.mkdir(parents=True, exist_ok=True)
     with locked(path.parent, path, inf):  # who comes second finds the classes of the first
@@ -400,7 +401,10 @@ def _words(path: Path, layout: Preset) -> Iterator[str]:
 
         return (token.text for doc in islice(load_docs(path, Vocab()), SENTENCES) for token in doc)
     if layout.name == layouts.ANNOTATIONS.name:
-        sentences = read_annotations(path, _split, encoding=layout.encoding)
+        files = corpus_files(path)
+        sentences: Iterator[Sentence] = chain.from_iterable(
+            read_annotations(file, _split, encoding=layout.encoding) for file in files
+        )
     else:
         sentences = layouts.read_layout(path, layout)
     return (word for sentence in islice(sentences, SENTENCES) for word in sentence.words)

@@ -11,13 +11,14 @@ from ...cli import options
 from ...cli.app import command
 from ...cli.console import print_json, printer
 from ...corpora.layouts import Asked
+from ...corpora.paths import joined
 from . import LOG, report
 
 
 @command("report", "Look")
 def report_cli(
     model: options.Model,
-    file: options.GoldFile,
+    files: options.GoldFiles,
     output: Annotated[Path, options.output("HTML file to write")] = Path("report.html"),
     format: options.GoldFormat = None,
     columns: options.Columns = None,
@@ -52,7 +53,7 @@ def report_cli(
     """
     every = report(
         model,
-        file,
+        joined(files),
         output=output,
         layout=Asked(format, columns, scheme, encoding),
         train=train,

@@ -28,7 +28,8 @@ from ...cli.console import count_of, load_code
 from ...cli.inputs import show_layout
 from ...corpora import DOCBIN, Preset
 from ...corpora.layouts import ENDINGS, Format, check_choice, layout_by_ending, trained_layout
-from ...corpora.lines import STDIN, ZIPPED, files_of
+from ...corpora.lines import STDIN, ZIPPED
+from ...corpora.paths import resolve_all
 from ...errors import ConfigError
 from ...files import digest, replacing, write_json
 from ...pipeline.clusters import connected
@@ -275,7 +276,7 @@ def input_files(settings: TagSettings, sources: Sequence[Path], format_name: For
         raise ConfigError("- is standard input and must be the only file.")
     if output == STDIN and settings.to == DOCBIN:
         raise ConfigError("--to spacy: a DocBin cannot be written to standard output. Give a folder with --output.")
-    files = [file for source in sources for file in (files_of(source) if source.is_dir() else [source])]
+    files = resolve_all(sources)
     made: dict[Path, InputFile] = {}
     inputs = {source.resolve() for source in files if source != STDIN}
     for source in files:

@@ -21,9 +21,9 @@ from tqdm import tqdm
 
 from ... import threads
 from ...cli.console import Rows, count_of, printer
-from ...corpora import check_file
 from ...corpora.layouts import Asked, Format, asked
 from ...corpora.outputs import check_output_file
+from ...corpora.paths import resolve_all
 from ...errors import ConfigError, DataError
 from ...files import replacing
 
@@ -88,9 +88,7 @@ def word_classes(
 
     most, checkpoint = settings.sizes[0], output.with_name(f".{output.name}.checkpoint")
     outputs = {n: output if n == most else output.with_stem(f"{output.stem}-{n}") for n in settings.sizes}
-    for path in coverage:  # before hours of work
-        if not path.is_dir():
-            check_file(path)
+    resolve_all(coverage)  # before hours of work
     for path in outputs.values():
         check_output_file(path, *raw, *coverage, force=force or resume)
     if resume and not checkpoint.exists():

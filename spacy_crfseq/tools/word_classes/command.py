@@ -15,9 +15,7 @@ from . import ClassSettings, sizes_of, word_classes
 
 @command("word-classes", "Raw text", "cluster", "brown")
 def word_classes_cli(
-    raw: Annotated[
-        list[Path], typer.Argument(metavar="RAW", help=f"{options.TEXTS_FILE}; or a folder of such files; also .gz")
-    ],
+    raw: Annotated[list[Path], typer.Argument(metavar="RAW", help=f"{options.TEXTS_FILE}; also .gz")],
     output: Annotated[Path, options.output("File for the classes: path, word and count, tab-separated")],
     sizes: Annotated[str, typer.Option(help="Comma-separated numbers of classes, such as 100,320,1000")] = "500",
     min_count: Annotated[int, typer.Option(min=1, help="Least number of times that a word with a class occurs")] = 5,
