@@ -2,16 +2,17 @@
 
 ``nlp.add_pipe("crf_ner")``, ``"crf_tagger"`` and ``"crf_chunker"`` are found through entry points; nothing has to be
 imported.  The classes that users name, in annotations and checks, come from here: `CRFComponent` (what ``add_pipe``
-returns), `DocPosterior` (what its `posterior` returns) and `LinearChainCRF` (its `crf`).  `CRF`
-is an estimator for lists of feature dictionaries.  `register_extensions` registers ``doc._.crf_weight`` where no
-component has been created.  They are imported when they are first asked for: ``import spacy_crfseq`` loads neither
-spaCy nor numba, and `CRF` no spaCy.
+returns), `DocPosterior` (what its `posterior` returns) and `LinearChainCRF` (its `crf`).  `CRF` is an estimator for
+lists of feature dictionaries, `Chain` a CRF over scores that a program brings itself.  `register_extensions` registers
+``doc._.crf_weight`` where no component has been created.  They are imported when they are first asked for: ``import
+spacy_crfseq`` loads neither spaCy nor numba, `CRF` and `Chain` no spaCy.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .chain import Chain
     from .estimator import CRF
     from .model import LinearChainCRF
     from .pipeline.component import CRFComponent
@@ -19,11 +20,12 @@ if TYPE_CHECKING:
     from .pipeline.evidence import register_extensions
 
 __version__ = "0.1.0"
-__all__ = ["CRF", "CRFComponent", "DocPosterior", "LinearChainCRF", "__version__", "register_extensions"]
+__all__ = ["CRF", "CRFComponent", "Chain", "DocPosterior", "LinearChainCRF", "__version__", "register_extensions"]
 
 _HOMES = {
     "CRF": ("estimator", "CRF"),
     "CRFComponent": ("pipeline.component", "CRFComponent"),
+    "Chain": ("chain", "Chain"),
     "DocPosterior": ("pipeline.doc_posterior", "DocPosterior"),
     "LinearChainCRF": ("model", "LinearChainCRF"),
     "register_extensions": ("pipeline.evidence", "register_extensions"),

@@ -23,6 +23,14 @@ def check_possible(scores: NDArray[np.float64], first: int = 0) -> None:
         raise DataError(f"Sequence {number} of the batch {what}.")
 
 
+def best_labels(scores: Scores, offsets: Offsets) -> Ints:
+    """Return the best labels [T] of sequences whose scores are as kernels take them; DataError if there are none."""
+    labels, best = np.zeros(len(scores.emissions), np.int32), np.empty(len(offsets) - 1)
+    kernels.paths.best_paths((*scores,), offsets, labels, best)
+    check_possible(best)
+    return labels
+
+
 @dataclass(frozen=True)
 class Viterbi:
     """Best path under the constraints (registered as ``spacy_crfseq.Viterbi.v1``)."""
@@ -31,8 +39,4 @@ class Viterbi:
         self, scores: Scores, offsets: Offsets, constraints: Constraints, allowed: Bools | None = None
     ) -> Ints:
         scores, offsets = kernels.borders.take_scores(scores, offsets, allowed)
-        labels = np.zeros(len(scores.emissions), np.int32)
-        best = np.empty(len(offsets) - 1)
-        kernels.paths.best_paths((*scores.constrained(constraints, allowed),), offsets, labels, best)
-        check_possible(best)
-        return labels
+        return best_labels(scores.constrained(constraints, allowed), offsets)

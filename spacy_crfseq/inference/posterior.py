@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from .. import kernels
 from ..decoders.viterbi import check_possible
-from ..errors import ConfigError
 from ..potentials.linear import Source
 from ..potentials.protocol import SequenceRange
 from ..threads import available, over, shards
 from ..types import Bools, Constraints, Decoder, Floats, Ints, OccurrenceRules, Offsets, Scores
+from .lattice import Lattice, NBest, check_count
 
 THREAD_TOKENS = 1 << 12
 """Number of tokens that justify a thread for decoding."""
@@ -28,8 +28,7 @@ class Piece(NamedTuple):
     missing (float): Bound of the probability that these leave out.
     """
 
-    scores: Scores
-    offsets: Offsets
+    lattice: Lattice
     tokens: slice
     sequences: slice
     states: Ints | None = None
@@ -41,42 +40,14 @@ class Piece(NamedTuple):
             return numbers
         return np.where(numbers < 0, numbers, self.states[np.arange(len(self.states)), numbers])
 
-    def log_z(self) -> NDArray[np.float64]:
-        """Return log Z of each sequence, in float64; DataError if it is minus infinity."""
-        log_z = kernels.lattice.log_partitions(self.scores, self.offsets)
-        check_possible(log_z, self.sequences.start)
-        return log_z
-
-    def marginals(self, n_labels: int) -> tuple[Floats, NDArray[np.float64]]:
-        """Return P(y_t = k | x) [T, L] and log Z of each sequence."""
-        shares, log_z = np.empty_like(self.scores.emissions), np.empty(len(self.offsets) - 1)
-        kernels.lattice.posterior(self.scores, self.offsets, shares, log_z)
+    def marginals(self, n_labels: int) -> Floats:
+        """Return P(y_t = k | x) [T, L]."""
+        shares = self.lattice.marginals()
         if self.states is None:
-            return shares, log_z
+            return shares
         out = np.zeros((len(shares), n_labels))
         np.add.at(out, (np.arange(len(shares))[:, None], self.states), shares)
-        return out, log_z
-
-
-class NBest(NamedTuple):
-    """The k best labellings of N sequences with T tokens, best first.
-
-    labels (Ints): [k, T] labels; -1 if a sequence has fewer labellings.
-    log_probabilities (NDArray): [k, N] log P; minus infinity there.
-    """
-
-    labels: Ints
-    log_probabilities: NDArray[np.float64]
-
-    def merged(self, offsets: Offsets, groups: Offsets) -> NBest:
-        """Return the exact k best labellings of groups of sequences, such as the sentences of each document.
-
-        Sequences are independent, so the result combines their k best labellings.
-        offsets (Offsets): [N + 1] token offsets of the sequences.
-        groups (Offsets): [G + 1], group g consists of the sequences ``groups[g]:groups[g + 1]``; the groups cover all
-            sequences.
-        """
-        return NBest(*kernels.paths.best_combinations(*self, offsets, groups))
+        return out
 
 
 class Posterior(NamedTuple):
@@ -135,11 +106,7 @@ class Posterior(NamedTuple):
 
     def marginals(self) -> Floats:
         """Return P(y_t = k | x) [T, L]; DataError if the constraints leave a sequence without any labelling."""
-        parts: list[Floats] = []
-        for piece in self._constrained():
-            shares, log_z = piece.marginals(self.source.n_labels)
-            check_possible(log_z, piece.sequences.start)
-            parts.append(shares)
+        parts = [piece.marginals(self.source.n_labels) for piece in self._constrained()]
         nothing = np.zeros((0, self.source.n_labels), np.float32)
         return parts[0] if len(parts) == 1 else np.concatenate([nothing, *parts])
 
@@ -157,7 +124,7 @@ class Posterior(NamedTuple):
         self._check(labels)
         out = np.empty(len(labels))
         for piece in self._constrained():
-            shares, _ = piece.marginals(self.source.n_labels)
+            shares = piece.marginals(self.source.n_labels)
             out[piece.tokens] = shares[np.arange(len(shares)), labels[piece.tokens]]
         return np.minimum(out, 1.0)  # rounding in float32
 
@@ -184,16 +151,17 @@ class Posterior(NamedTuple):
             places = starts[spans_of_piece] - piece.tokens.start, ends[spans_of_piece] - piece.tokens.start
             spans = labels[piece.tokens], *places, self.constraints.inside
             states = np.zeros((0, 0), np.int32) if piece.states is None else piece.states
-            out[spans_of_piece] = kernels.spans.span_probabilities(piece.scores, piece.offsets, states, *spans)
+            scores, offsets, _ = piece.lattice
+            out[spans_of_piece] = kernels.spans.span_probabilities(scores, offsets, states, *spans)
         return np.minimum(out, 1.0)  # rounding in float32
 
     def candidates(self, least: float) -> tuple[Ints, Floats]:
         """Return the spans of a probability above `least` and these [C], see `kernels.spans.candidates`; no rules."""
         rows, values = [np.zeros((0, 3), np.int32)], [np.zeros(0)]
         for piece in self._replace(rules=None)._constrained():
-            chain, log_z = kernels.spans.make_span_chain(piece.scores, piece.offsets, self.constraints.inside)
+            chain, log_z = kernels.spans.make_span_chain(*piece.lattice[:2], self.constraints.inside)
             check_possible(log_z, piece.sequences.start)
-            spans, shares = kernels.spans.candidates(chain, piece.offsets, self.constraints.outside, least)
+            spans, shares = kernels.spans.candidates(chain, piece.lattice.offsets, self.constraints.outside, least)
             rows.append(spans + np.array([piece.tokens.start, piece.tokens.start, 0], np.int32))
             values.append(shares)
         return np.concatenate(rows), np.concatenate(values)
@@ -205,15 +173,11 @@ class Posterior(NamedTuple):
         RAISES ConfigError: If k is less than 1.
         RAISES DataError: As `marginals` and all methods below.
         """
-        if k < 1:
-            raise ConfigError(f"The number of labellings to find must be a whole number from 1 on, not {k}.")
+        check_count(k)
         labels, values = np.empty((k, self.n_tokens), np.int32), np.empty((k, len(self.offsets) - 1))
         for piece in self._constrained():
-            log_z = np.empty(len(piece.offsets) - 1)
-            some, best = kernels.paths.best_labellings(piece.scores, piece.offsets, k, log_z)
-            check_possible(log_z, piece.sequences.start)
+            some, values[:, piece.sequences] = piece.lattice.nbest(k)
             labels[:, piece.tokens] = piece.labels(some)
-            values[:, piece.sequences] = np.minimum(best - log_z, 0)  # rounding
         return NBest(labels, values)
 
     def log_probabilities(self, labels: Ints) -> NDArray[np.float64]:
@@ -221,32 +185,28 @@ class Posterior(NamedTuple):
         self._check(labels)
         out = np.empty(len(self.offsets) - 1)
         for piece in self._replace(rules=None)._constrained():
-            values = kernels.chain.path_scores(piece.scores, piece.offsets, labels[piece.tokens])
+            values = piece.lattice.path_scores(labels[piece.tokens])
             if self.rules is not None:
                 obeying = np.empty(len(values), np.bool_)
-                kernels.occurrences.obeying(labels[piece.tokens], piece.offsets, self.rules, obeying)
+                kernels.occurrences.obeying(labels[piece.tokens], piece.lattice.offsets, self.rules, obeying)
                 values[~obeying] = -np.inf
-            out[piece.sequences] = values - (piece.log_z() if self.rules is None else 0.0)
+            out[piece.sequences] = values - (piece.lattice.log_z() if self.rules is None else 0.0)
         for piece in self._constrained() if self.rules is not None else ():
-            out[piece.sequences] -= piece.log_z()
+            out[piece.sequences] -= piece.lattice.log_z()
         return np.minimum(out, 0)  # rounding
 
     def entropies(self) -> NDArray[np.float64]:
         """Return the entropy of each sequence's labellings [N], in nats (Mann & McCallum 2007)."""
         out = np.empty(len(self.offsets) - 1)
         for piece in self._constrained():
-            out[piece.sequences] = kernels.chain.entropies(piece.scores, piece.offsets)
-            check_possible(out[piece.sequences], piece.sequences.start)
+            out[piece.sequences] = piece.lattice.entropies()
         return out
 
     def sample(self, n: int, rng: np.random.Generator) -> Ints:
         """Return n independent labellings [n, T], drawn token by token given the previous label."""
         out = np.empty((n, self.n_tokens), np.int32)
         for piece in self._constrained():
-            uniforms = rng.random((len(piece.scores.emissions), n))
-            labels, log_z = kernels.chain.sample(piece.scores, piece.offsets, uniforms)
-            check_possible(log_z, piece.sequences.start)
-            out[:, piece.tokens] = piece.labels(labels)
+            out[:, piece.tokens] = piece.labels(piece.lattice.sample(n, rng))
         return out
 
     def expected_f(self, labels: Ints, beta: float = 1.0) -> float:
@@ -259,12 +219,11 @@ class Posterior(NamedTuple):
         expected, (_, _, _, inside, outside) = 0.0, self.constraints
         for piece in self._constrained():
             if piece.states is None:
-                spans, log_z = kernels.spans.make_span_chain(piece.scores, piece.offsets, inside)
+                spans, log_z = kernels.spans.make_span_chain(*piece.lattice[:2], inside)
+                check_possible(log_z, piece.sequences.start)
                 expected += float(spans.opens[:, ~outside].sum())
             else:  # of a scheme, where the tags that begin a span never continue one
-                shares, log_z = piece.marginals(len(outside))
-                expected += float(shares[:, ~outside & ~inside.any(0)].sum())
-            check_possible(log_z, piece.sequences.start)
+                expected += float(piece.marginals(len(outside))[:, ~outside & ~inside.any(0)].sum())
         starts, ends = self.spans(labels)
         correct = float(self.span_probabilities(labels, starts, ends).sum())
         total = len(starts) + beta**2 * expected
@@ -279,7 +238,7 @@ class Posterior(NamedTuple):
             scores, offsets, tokens, allowed = self._scores(part)
             scores = scores.constrained(self.constraints, allowed)
             if self.rules is None:
-                yield Piece(scores, offsets, tokens, slice(*part))
+                yield Piece(Lattice(scores, offsets, part[0]), tokens, slice(*part))
                 continue
             for number, (b, e) in enumerate(pairwise(offsets.tolist()), start=part[0]):
                 steps = scores.transitions if len(scores.transitions) == 1 else scores.transitions[b:e]
@@ -288,7 +247,7 @@ class Posterior(NamedTuple):
                     kernels.occurrences.state_chain(sequence, self.rules) if e > b else (sequence, None, 0.0)
                 )
                 places = slice(tokens.start + b, tokens.start + e), slice(number, number + 1)
-                yield Piece(states, np.array([0, e - b]), *places, *rest)
+                yield Piece(Lattice(states, np.array([0, e - b]), number), *places, *rest)
 
     def _scores(self, part: SequenceRange) -> tuple[Scores, Offsets, slice, Bools | None]:
         """Return the scores of some sequences, their offsets from 0 on, their tokens, and the labels these may have."""

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..types import Bools, Decoder, Floats, Ints, Offsets
-from .posterior import NBest, Posterior
+from .lattice import NBest
+from .posterior import Posterior
 
 
 class Spread(NamedTuple):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_crfseq.inference.posterior import NBest
+from spacy_crfseq.inference.lattice import NBest
 from spacy_crfseq.kernels import paths
 from spacy_crfseq.types import Scores
 from tests import reference

@@ -1,0 +1,47 @@
+"""A CRF layer for PyTorch on `spacy_crfseq.Chain`: any mask works, also with holes and with a masked first token."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.autograd.function import once_differentiable
+
+from spacy_crfseq import Chain
+
+
+class LogProb(torch.autograd.Function):
+    """The sum of the log-probabilities of labels [B, T]; emissions are [B, T, L], the mask is [B, T]."""
+
+    @staticmethod
+    def forward(ctx: Any, *given: torch.Tensor) -> torch.Tensor:
+        """Compute value and gradient at once: forward-backward has both."""
+        *scores, labels, mask = (tensor.detach().cpu() for tensor in given)
+        value, grad = Chain(*scores, mask=mask).log_prob_and_grad(labels)
+        ctx.save_for_backward(*(torch.from_numpy(array).to(given[0]) for array in grad))
+        return given[0].new_tensor(value)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, factor: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        """Return the gradient of the scores, times that of the sum."""
+        return *(factor * d for d in ctx.saved_tensors), None, None
+
+
+class CRF(torch.nn.Module):
+    """Transitions between L labels, learned together with the network that the emissions come from."""
+
+    def __init__(self, n_labels: int) -> None:
+        super().__init__()
+        sizes = {"transitions": (n_labels, n_labels), "start": (n_labels,), "end": (n_labels,)}
+        for name, size in sizes.items():
+            self.register_parameter(name, torch.nn.Parameter(0.1 * torch.randn(size)))
+
+    def forward(self, emissions: torch.Tensor, labels: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """Return log P of the labels of all sequences together; its negative is the loss."""
+        return LogProb.apply(emissions, self.transitions, self.start, self.end, labels, mask)
+
+    def chain(self, emissions: torch.Tensor, mask: torch.Tensor) -> Chain:
+        """Return the distribution of the labels: `viterbi`, `marginals`, `nbest` and all other answers."""
+        scores = (emissions, self.transitions, self.start, self.end)
+        return Chain(*(tensor.detach().cpu() for tensor in scores), mask=mask.cpu())

@@ -1,0 +1,65 @@
+"""The CRF layer in examples/torch: gradients under masks with holes, and the LSTM-CRF that it trains."""
+
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from spacy_crfseq import Chain
+from spacy_crfseq.errors import DataError
+from spacy_crfseq.types import Scores
+from tests import reference
+
+torch: Any = pytest.importorskip("torch", reason="torch is not installed")
+ROOT = Path(__file__).parents[2]
+MASK = [[False, True, False, True, True], [False, False, True, False, True], [True] * 5, [False] * 5]
+
+
+@pytest.fixture
+def crf(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(ROOT / "examples" / "torch"))
+    for name in ("crf", "train"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    import crf
+
+    return crf
+
+
+def random_scores() -> list[Any]:
+    torch.manual_seed(0)
+    shapes = ((4, 5, 3), (3, 3), (3,), (3,))
+    return [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
+
+
+def test_values_and_gradients_under_masks_with_holes(crf: ModuleType) -> None:
+    scores, mask = random_scores(), torch.tensor(MASK)
+    labels = torch.randint(0, 3, mask.shape)
+    labels[~mask] = -100
+    total = 0.0
+    emissions, transitions, start, end = (tensor.detach().numpy() for tensor in scores)
+    for row, own, kept in zip(emissions, labels.numpy(), np.array(MASK), strict=True):
+        total += reference.log_probability(Scores(row[kept], transitions[None], start, end), own[kept])
+    assert crf.LogProb.apply(*scores, labels, mask).item() == pytest.approx(total)
+    assert torch.autograd.gradcheck(lambda *given: crf.LogProb.apply(*given, labels, mask), scores)
+
+
+def test_an_lstm_crf_learns(crf: ModuleType, tmp_path: Path) -> None:
+    import train
+
+    for name in ("train.conll", "dev.conll"):
+        sentences = (ROOT / "assets" / "corpus" / name).read_text(encoding="utf8").split("\n\n")
+        (tmp_path / name).write_text("\n\n".join(sentences[:40]), encoding="utf8")
+    losses, accuracy = train.train(tmp_path, epochs=4)
+    assert losses[-1] < 0.7 * losses[0]
+    assert accuracy > 0.3
+
+
+def test_tensors_that_cannot_be_read_are_refused_in_words() -> None:
+    emissions, transitions, _, _ = random_scores()
+    with pytest.raises(DataError, match=r"emissions cannot be read as an array: .*detach"):
+        Chain(emissions, transitions)
+    with pytest.raises(DataError, match="emissions cannot be read as an array"):
+        Chain(emissions.detach().to(torch.bfloat16), transitions.detach())
