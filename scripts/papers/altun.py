@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from functools import partial
+from itertools import product
 from typing import Any
 
 from scripts.papers._harness import Options, Results, Row, Skip, config, experiment, say
-from scripts.papers.page import Check, Table, against, checks, found, paper_cells, section, table
+from scripts.papers.page import Section, against, by, columns, found, paper_cells, section, table
 from scripts.papers.tasks import Examples, Task, Trained, changed, read
 
 LOSSES = ("SequentialLog", "SequentialExp", "PointwiseLog", "PointwiseExp")
@@ -212,228 +212,118 @@ for _features, _minutes in zip(FEATURES[:2], (4, 5), strict=True):
 
 # The page
 
+FIGURES: dict[str, Any] = {
+    "ours, test": "test", "ours, dev": "dev", "rho": "rho", "iterations": "iterations", "seconds": "seconds",
+    "active": "active.all",
+}  # fmt: skip
+"""Columns of all tables of methods."""
 
-def _methods(results: Results, name: str) -> Table:
+
+def _rows(results: Results, name: str) -> list[Row]:
+    """Return the rows of all feature sets, with their features."""
+    return [{**row, "features": features} for features in FEATURES for row in found(results, f"{name}-{features}")]
+
+
+def _methods(results: Results, name: str) -> str:
     """Return one row per method and feature set, with the published score next to ours."""
-    head = ["method", "features", "published", "ours, test", "ours, dev", "rho", "iterations", "seconds", "active"]
-    rows = []
-    for features in FEATURES:
-        for row in found(results, f"{name}-{features}"):
-            published = "" if row.get("dictionary") else paper_cells(name).get((_plain(row), features), "")
-            title = f"{_title(row)}, tag dictionary" if row.get("dictionary") else _title(row)
-            rows.append([title, features, published, *_figures(row)])
-    return Table([*head, "optimality"], rows)
+
+    def published(row: Row) -> Any:
+        return paper_cells(name).get((_plain(row), row["features"]))
+
+    start = {"method": _title, "features": "features", "published": published}
+    return columns(_rows(results, name), {**start, **FIGURES, "optimality": "optimality"})
 
 
 def _plain(row: Row) -> str:
-    """Return the published method: the papers' exponential losses have no cap."""
+    """Return the published method: the papers' exponential losses have no cap, and its dictionary is another."""
     name = str(row["method"])
-    if name.endswith("-30"):
-        return name[:-3]
-    return "" if name.endswith("Exp") else name
+    return "" if name.endswith("Exp") or row.get("dictionary") else name.removesuffix("-30")
 
 
 def _title(row: Row) -> str:
     name = str(row["method"])
-    return f"{name[:-3]}, cap 30" if name.endswith("-30") else f"{name}, cap 1" if name.endswith("Exp") else name
+    if name in BOUNDS:
+        return f"boosting, {name} bound"
+    cap = ", cap 30" if name.endswith("-30") else ", cap 1" if name.endswith("Exp") else ""
+    return f"{name.removesuffix('-30')}{cap}{', tag dictionary' if row.get('dictionary') else ''}"
 
 
-def _figures(row: Row) -> list[Any]:
-    if "skipped" in row:
-        return [f"not run: {row['skipped']}"]
-    keys = ("test", "dev", "rho", "iterations", "seconds")
-    return [*(row.get(key, "") for key in keys), row["active"]["all"], row["optimality"]]
-
-
-def _score(
-    results: Results, name: str, features: str, method: str, key: str = "test", *, dictionary: bool = False
-) -> float | None:
-    rows = [row for row in found(results, f"{name}-{features}") if bool(row.get("dictionary")) == dictionary]
+def _score(results: Results, name: str, features: str, method: str, key: str = "test") -> Any:
+    """Return a score of a method without a tag dictionary, None where there is none."""
+    rows = [row for row in found(results, f"{name}-{features}") if not row.get("dictionary")]
     return next((row.get(key) for row in rows if row["method"] == method), None)
 
 
-def _inside(results: Results, name: str) -> Check:
-    rows = [row for features in FEATURES for row in found(results, f"{name}-{features}") if "grid" in row]
-    inside = [row["grid"][0] < row["rho"] < row["grid"][-1] for row in rows]
-    return Check(
-        f"the best rho is inside the grid, not at its end, for all {len(rows)} settings",
-        lambda: min(inside),
-    )
+def spread(score: Any, features: str) -> float:
+    """Return by how much the best loss on a feature set is better than the worst."""
+    scores = [score(features, loss) for loss in LOSSES]
+    return float(max(scores) - min(scores))
 
 
-@section("entities")
-def entities(results: Results) -> str:
-    """Tables 2 and 3."""
-    score = partial(_score, results, "entities")
-    wanted = [
-        Check("SequentialLog on S3 reaches 75.0", lambda: score("S3", "SequentialLog") >= 75.0),
-        *(
-            Check(
-                f"{loss} on S3 is within 2.5 points of SequentialLog",
-                lambda loss=loss: abs(score("S3", loss) - score("S3", "SequentialLog")) <= 2.5,
-            )
-            for loss in (*LOSSES[1:], *CAPPED)
-        ),
-        *(
-            Check(
-                f"{method}: S1 < S2 < S3, as published",
-                lambda method=method: score("S1", method) < score("S2", method) < score("S3", method),
-            )
-            for method in (*LOSSES, *CAPPED, "Perceptron")
-        ),
-        Check(
-            "features matter more than losses: S3 and S1 differ by more than the best and the worst loss on S3",
-            lambda: (
-                score("S3", "SequentialLog") - score("S1", "SequentialLog")
-                > max(score("S3", loss) for loss in LOSSES) - min(score("S3", loss) for loss in LOSSES)
-            ),
-        ),
-        Check(
-            "the averaged perceptron on S3 is within 1.5 points of SequentialLog",
-            lambda: abs(score("S3", "Perceptron") - score("S3", "SequentialLog")) <= 1.5,
-        ),
-        _inside(results, "entities"),
-    ]
-    return f"{table(_methods(results, 'entities'))}\n\n{checks(wanted)}"
+def _losses_section(name: str, results: Results) -> Section:
+    inside = [row["grid"][0] < row["rho"] < row["grid"][-1] for row in _rows(results, name) if "grid" in row]
+    score = partial(_score, results, name)
+    return Section(_methods(results, name), {"score": score, "inside": inside, "settings": len(inside)})
 
 
-def _errors(results: Results, name: str, bounds: str) -> str:
+def _errors_section(name: str, bounds: str, results: Results) -> Section:
     """Return table 1 or 2 of the 2002 paper; boosting is that of the experiment `bounds`."""
-    head = ["features", "loss", "log, published", "log, ours", "exp, published", "exp, cap 30, ours"]
-    rows = []
-    for features in FEATURES:
-        for kind in ("Sequential", "Pointwise") if found(results, f"{name}-{features}") else ():
-            row: list[Any] = [features, "H, sequential" if kind == "Sequential" else "F, pointwise"]
+    head = [
+        "features", "loss", "log, published", "log, ours", "exp, published", "exp, cap 30, ours", "boost, published",
+        "tight bound, first sentences", "exact bound, first sentences",
+    ]  # fmt: skip
+    published, rows = paper_cells(f"{name}-errors"), []
+    for features in FEATURES if name == "entities" else FEATURES[:2]:
+        for kind, title in (("Sequential", "H, sequential"), ("Pointwise", "F, pointwise")):
+            row: list[Any] = [features, title]
             for loss, own in ((f"{kind}Log", f"{kind}Log"), (f"{kind}Exp", f"{kind}Exp-30")):
-                row += [
-                    paper_cells(f"{name}-errors")[loss, features],
-                    _score(results, name, features, own, "error"),
-                ]
+                row += [published[loss, features], _score(results, name, features, own, "error")]
             if kind == "Sequential":
-                row.append(paper_cells(f"{name}-errors")["Boosting", features])
+                row.append(published["Boosting", features])
                 row += [_score(results, bounds, features, bound, "error") for bound in ("tight", "exact")]
             rows.append(row)
-    more = ["boost, published", "tight bound, first sentences", "exact bound, first sentences"]
-    return table(Table([*head, *more], rows))
+    return Section(table(head, rows))
 
 
-def _bounds_table(results: Results, name: str) -> str:
-    head = ["method", "features", "ours, test", "ours, dev", "rho", "iterations", "seconds", "active", "token error %"]
-    rows = []
-    for features in FEATURES:
-        for row in found(results, f"{name}-{features}"):
-            title = f"boosting, {row['method']} bound" if row["method"] in BOUNDS else _title(row)
-            rows.append([title, features, *_figures(row)[:-1], row.get("error", "")])
-    return table(Table(head, rows))
+def _bounds_section(name: str, features: tuple[str, ...], results: Results) -> Section:
+    rows = _rows(results, name)
+    text = columns(rows, {"method": _title, "features": "features", **FIGURES, "token error %": "error"})
+    share = {row["features"]: row["active"]["all"] / row["size"] for row in rows if row["method"] == "tight"}
+    names = {"features": features, "order": " < ".join(features), "share": share}
+    return Section(text, {**names, "score": partial(_score, results, name)})
 
 
-def _bound_checks(results: Results, name: str, features: tuple[str, ...]) -> str:
-    score = partial(_score, results, name)
-    wanted = [
-        *(
-            Check(
-                f"{bound} bound: {' < '.join(features)}, as published",
-                lambda bound=bound: score(features[0], bound) < score(features[1], bound) <= score(features[-1], bound),
-            )
-            for bound in ("loose", "tight")
-        ),
-        *(
-            Check(
-                f"on {one}, the tight bound is not worse than the loose one",
-                lambda one=one: score(one, "tight") >= score(one, "loose"),
-            )
-            for one in features
-        ),
-        Check(
-            "on S1, boosting is worse than the gradient method, as published",
-            lambda: score("S1", "tight") < score("S1", "SequentialExp-30"),
-        ),
-        *(
-            Check(
-                f"on {one}, the tight bound uses at most 10 % of the features, as published",
-                lambda one=one: _part(results, f"{name}-{one}") <= 0.1,
-            )
-            for one in features[1:]
-        ),
-    ]
-    return checks(wanted)
+for _name, _parts in (("entities", ("boosting", FEATURES)), ("tags", ("tag-boosting", FEATURES[:2]))):
+    _bounds_name, _tested = _parts
+    section(_name)(partial(_losses_section, _name))
+    section(_bounds_name)(partial(_bounds_section, _bounds_name, _tested))
+    section(f"{_bounds_name}-errors", _bounds_name)(partial(_errors_section, _name, _bounds_name))
 
 
-def _part(results: Results, name: str) -> float:
-    (row,) = (row for row in found(results, name) if row["method"] == "tight")
-    return float(row["active"]["all"]) / float(row["size"])
-
-
-@section("boosting")
-def boosting(results: Results) -> str:
-    """Table 1 of the 2002 paper, and its bounds."""
-    parts = [_bounds_table(results, "boosting"), _bound_checks(results, "boosting", FEATURES)]
-    return "\n\n".join([*parts, "Per cent of wrong labels:", _errors(results, "entities", "boosting")])
-
-
-@section("tag-boosting")
-def tag_boosting(results: Results) -> str:
-    """Table 2 of the 2002 paper."""
-    parts = [_bounds_table(results, "tag-boosting"), _bound_checks(results, "tag-boosting", FEATURES[:2])]
-    parts += ["Per cent of wrong labels:", _errors(results, "tags", "tag-boosting")]
-    return "\n\n".join(
-        [
-            *parts,
-            "Accuracies, the published ones from section 6 of the 2003 paper, ours from the first sentences:",
-            _boosted(results),
-        ]
-    )
-
-
-def _boosted(results: Results) -> str:
-    """Return the accuracies of boosting in section 6 of the 2003 paper, and what they say."""
-    score = partial(_score, results, "tag-boosting")
+@section("tag-boosting-published", "tag-boosting")
+def boosted(results: Results) -> Section:
+    """Section 6 of the 2003 paper: accuracies of boosting."""
+    score, published = partial(_score, results, "tag-boosting"), paper_cells("tags")
+    pairs = (("SequentialExp", "SequentialExp-30"), ("Boosting", "loose"), ("Boosting", "tight"))
     rows = [
-        [
-            features,
-            *(
-                against(paper_cells("tags")[published, features], score(features, own))
-                for published, own in (
-                    ("SequentialExp", "SequentialExp-30"), ("Boosting", "loose"), ("Boosting", "tight"),
-                )
-            ),
-        ]
+        [features, *(against(published[theirs, features], score(features, own)) for theirs, own in pairs)]
         for features in FEATURES[:2]
-    ]  # fmt: skip
-    wanted = Check(
-        "both bounds gain more from S2 than the gradient method, as published",
-        lambda: all(
-            score("S2", bound) - score("S1", bound) > score("S2", "SequentialExp-30") - score("S1", "SequentialExp-30")
-            for bound in BOUNDS[:2]
-        ),
-    )
+    ]
     head = ["features", "gradient method", "boosting, loose bound", "boosting, tight bound"]
-    return f"{table(Table(head, rows))}\n\n{checks([wanted])}"
+    return Section(table(head, rows), {"gain": lambda method: score("S2", method) - score("S1", method)})
 
 
 @section("gradients")
-def gradients(results: Results) -> str:
+def gradients(results: Results) -> Section:
     """Section 4.3 of the 2003 paper: L-BFGS and conjugate gradients."""
-    rows = {(row["features"], row["method"]): row for row in found(results, "gradients")}
-    head = ["features", "method", *(f"{what} to {share:g} %" for share in NEAR for what in ("iterations", "seconds"))]
-    content = [
-        [
-            features, GRADIENTS[method],
-            *(cell for share in NEAR for cell in _near(rows, features, method, share)), row["test"],
-        ]
+    rows = by(found(results, "gradients"), "features", "method")
+    head = ["features", "method", *(f"{unit} to {share:g} %" for share in NEAR for unit in ("iterations", "seconds"))]
+    lines = [
+        [features, GRADIENTS[method], *(cell for share in NEAR for cell in _near(rows, features, method, share)),
+         row["test"]]
         for (features, method), row in rows.items()
     ]  # fmt: skip
-    wanted = [
-        Check(
-            f"{features}: L-BFGS is within {share:g} % of the least objective before conjugate gradients, as published",
-            lambda features=features, share=share: (
-                _near(rows, features, "L-BFGS", share)[1] < _near(rows, features, "conjugate", share, math.inf)[1]
-            ),
-        )
-        for features in FEATURES
-        for share in NEAR
-    ]
-    return f"{table(Table([*head, 'test F1'], content))}\n\n{checks(wanted)}"
+    return Section(table([*head, "test F1"], lines), {"near": partial(_near, rows)})
 
 
 def _near(rows: Mapping[Any, Row], features: str, method: str, share: float, never: Any = None) -> tuple[Any, Any]:
@@ -446,94 +336,26 @@ def _near(rows: Mapping[Any, Row], features: str, method: str, share: float, nev
 
 
 @section("curve")
-def curve(results: Results) -> str:
+def curve(results: Results) -> Section:
     """Learning curves."""
-    sizes = sorted({row["sentences"] for features in FEATURES for row in found(results, f"curve-{features}")})
-    rows = []
-    for features in FEATURES:
-        for loss in LOSSES:
-            few = [row for row in found(results, f"curve-{features}") if row["method"] == loss]
-            full = _score(results, "entities", features, loss)
-            rows.append([loss, features, *(row["test"] for row in few), full])
-    spread = {
-        (features, size): [row["test"] for row in found(results, f"curve-{features}") if row["sentences"] == size]
-        for features in FEATURES
-        for size in sizes
-    }
-    wanted = [
-        Check(
-            f"{size} sentences: the losses differ by less than S3 differs from S1, as published",
-            lambda size=size: (
-                max(max(spread[features, size]) - min(spread[features, size]) for features in FEATURES)
-                < min(spread["S3", size]) - max(spread["S1", size])
-            ),
-        )
-        for size in sizes
-    ]
+    rows = _rows(results, "curve")
+    sizes = sorted({row["sentences"] for row in rows})
+    test = {(row["method"], row["features"], row["sentences"]): row["test"] for row in rows}
+    lines = []
+    for features, loss in product(FEATURES, LOSSES):
+        full = _score(results, "entities", features, loss)
+        lines.append([loss, features, *(test.get((loss, features, size)) for size in sizes), full])
     head = ["method", "features", *(f"{size:,} sentences" for size in sizes), "all"]
-    return f"{table(Table(head, rows))}\n\n{checks(wanted)}"
 
+    def scores(features: str, size: int) -> list[float]:
+        return [test[loss, features, size] for loss in LOSSES]
 
-@section("tags")
-def tags(results: Results) -> str:
-    """Table 1, tags."""
-    score = partial(_score, results, "tags")
-    exponential = (*LOSSES[1::2], *CAPPED)
-    wanted = [
-        *(
-            Check(f"{loss}: S1 < S2, as published", lambda loss=loss: score("S1", loss) < score("S2", loss))
-            for loss in (*LOSSES, *CAPPED)
-        ),
-        *(
-            Check(
-                f"on {features} the losses differ by less than S2 differs from S1",
-                lambda features=features: (
-                    max(score(features, loss) for loss in LOSSES) - min(score(features, loss) for loss in LOSSES)
-                    < score("S2", "SequentialLog") - score("S1", "SequentialLog")
-                ),
-            )
-            for features in FEATURES[:2]
-        ),
-        *(
-            Check(
-                f"on {features} the log losses are not worse than the exponential ones, as published",
-                lambda features=features: (
-                    min(score(features, "SequentialLog"), score(features, "PointwiseLog"))
-                    >= max(score(features, loss) for loss in exponential)
-                ),
-            )
-            for features in FEATURES[:2]
-        ),
-        _inside(results, "tags"),
-    ]
-    return f"{table(_methods(results, 'tags'))}\n\n{checks(wanted)}"
+    return Section(table(head, lines), {"scores": scores, "sizes": sizes})
 
 
 @section("dual")
-def dual(results: Results) -> str:
+def dual(results: Results) -> Section:
     """Section 6 of the 2003 paper: the dual perceptron."""
     keys = ("method", "features", "degree", "dev", "test", "epochs", "seconds", "test seconds", "supports", "megabytes")
-    rows = {(row["method"], row["features"], row["degree"]): row for row in found(results, "dual")}
-    wanted = [
-        *(
-            Check(
-                f"{features}: the dual perceptron of degree 1 scores like the primal one (within 0.1 points)",
-                lambda features=features: (
-                    abs(rows["dual", features, 1]["test"] - rows["primal", features, 1]["test"]) <= 0.1
-                ),
-            )
-            for features in FEATURES
-        ),
-        *(
-            Check(
-                f"{features}: the degree that is best on the dev part improves on the primal perceptron",
-                lambda features=features: (
-                    max((rows["dual", features, degree] for degree in (1, 2, 3)), key=lambda row: row["dev"])["test"]
-                    > rows["primal", features, 1]["test"]
-                ),
-            )
-            for features in FEATURES[1:]
-        ),
-    ]
-    lines = [[row["method"], row["features"], *(row[key] for key in keys[2:])] for row in rows.values()]
-    return f"{table(Table(keys, lines))}\n\n{checks(wanted)}"
+    rows = found(results, "dual")
+    return Section(columns(rows, {key: key for key in keys}), {"run": by(rows, "method", "features", "degree")})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from scripts.papers._harness import Options, Results, Row, experiment
-from scripts.papers.page import Check, Table, checks, found, section, table
+from scripts.papers.page import Section, by, columns, found, section
 from scripts.papers.semi import MARKS, ORDINARY, WEIGHTED
 
 if TYPE_CHECKING:
@@ -127,23 +127,8 @@ def fitted(objective: Any) -> Array:
 
 
 @section("documents")
-def documents_section(results: Results) -> str:
+def documents_section(results: Results) -> Section:
     """Figure 5.6."""
     rows = found(results, "documents")
-    content = [[row["estimator"], row["n"], row["rho n"], row["mean"], row["deviation"]] for row in rows]
-    spread = {(row["estimator"], row["n"]): row for row in rows}
-    wanted = [
-        Check(
-            f"n = {n}: the mean errors of both estimators differ by less than a standard deviation",
-            lambda n=n: (
-                abs(spread[ORDINARY, n]["mean"] - spread[WEIGHTED, n]["mean"]) < spread[ORDINARY, n]["deviation"]
-            ),
-        )
-        for n in DRAWN
-    ] + [
-        Check(
-            "n = 50: the weighted estimator is more stable, with a smaller standard deviation",
-            lambda: spread[WEIGHTED, 50]["deviation"] < spread[ORDINARY, 50]["deviation"],
-        )
-    ]
-    return f"{table(Table(['estimator', 'n', 'rho n', 'error %', '+/-'], content))}\n\n{checks(wanted)}"
+    text = columns(rows, {"estimator": "estimator", "n": "n", "rho n": "rho n", "error %": "mean", "+/-": "deviation"})
+    return Section(text, {"run": by(rows, "estimator", "n")})

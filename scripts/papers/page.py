@@ -1,12 +1,14 @@
-"""The page: published numbers, tables, what was hoped for and met or not, and the template that is filled."""
+"""The page: published numbers, tables, expectations met or not, and the template that is filled."""
 
 from __future__ import annotations
 
+import ast
 import csv
 import math
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -55,18 +57,26 @@ def _figure(text: str) -> int | float | str | None:
 
 # Sections
 
-SECTIONS: dict[str, Callable[[Results], str]] = {}
+
+class Section(NamedTuple):
+    """A table of the page, and names that expectations of it may use, beside those of the module that makes it."""
+
+    text: str
+    names: Mapping[str, Any] = {}
+
+
+SECTIONS: dict[str, Callable[[Results], Section]] = {}
 SOURCES: dict[str, str] = {}
 """The prefix of the names of the experiments behind a section."""
 
 
-def section(name: str, source: str = "") -> Callable[[Callable[[Results], str]], Callable[[Results], str]]:
-    """Register what makes a section's tables and figures from the results.
+def section(name: str, source: str = "") -> Callable[[Callable[[Results], Section]], Callable[[Results], Section]]:
+    """Register what makes a section of the page from the results.
 
     source (str): Prefix of the names of its experiments; the section's name by default.
     """
 
-    def register(make: Callable[[Results], str]) -> Callable[[Results], str]:
+    def register(make: Callable[[Results], Section]) -> Callable[[Results], Section]:
         SECTIONS[name], SOURCES[name] = make, source or name
         return make
 
@@ -78,16 +88,43 @@ def found(results: Results, name: str) -> list[Row]:
     return list(results.get(name, {}).get("rows", []))
 
 
-class Table(NamedTuple):
-    """A table of figures and texts; short rows are filled up."""
+def by(rows: Iterable[Row], *keys: str) -> dict[Any, Row]:
+    """Return the rows that have some keys by their values: a tuple if there are several keys."""
+    chosen = [row for row in rows if all(key in row for key in keys)]
+    return {row[keys[0]] if len(keys) == 1 else tuple(row[key] for key in keys): row for row in chosen}
 
-    head: Sequence[str]
-    rows: Sequence[Sequence[Any]]
+
+def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Return a table of figures and texts as Markdown; short rows are filled up.
+
+    RAISES ValueError: If a row is longer than the head.
+    """
+    return kit.table(head, [[*map(shown, row)] for row in rows])
 
 
-def table(content: Table) -> str:
-    """Return a table as Markdown.  Raises ValueError where a row is longer than the head."""
-    return kit.table(content.head, [[*map(shown, row)] for row in content.rows])
+def columns(rows: Iterable[Row], chosen: Mapping[str, str | Callable[[Row], Any]]) -> str:
+    """Return rows as a table; one that was skipped has the reason after its first cell.
+
+    chosen (Mapping): For each header, a key of the rows (dots separate it from those of rows within), or a function.
+    """
+    head, (first, *others) = list(chosen), chosen.values()
+    return table(
+        head,
+        (
+            [
+                cell(row, first),
+                *([f"not run: {row['skipped']}"] if "skipped" in row else (cell(row, key) for key in others)),
+            ]
+            for row in rows
+        ),
+    )
+
+
+def cell(row: Row, key: str | Callable[[Row], Any]) -> Any:
+    """Return a figure of a row by its key, None where there is none."""
+    if callable(key):
+        return key(row)
+    return reduce(lambda inner, name: (inner or {}).get(name), key.split("."), row)
 
 
 def shown(value: Any) -> str:
@@ -118,46 +155,75 @@ def expanded(rows: Mapping[str, str]) -> NDArray[Any]:
     return np.array([row.split() for row in rows.values()], float)
 
 
-class Check(NamedTuple):
-    """An expectation."""
-
-    text: str
-    holds: Callable[[], bool]
+# Expectations: lines of the template, such as
+# - {loss}: S1 < S2, as published <!-- if: score("S1", loss) < score("S2", loss); for loss in LOSSES -->
 
 
-def checks(wanted: Sequence[Check]) -> str:
-    """Return a list of expectations: met, not met, or unknown because a run is missing."""
+def expectation(text: str, condition: str, names: Mapping[str, Any]) -> str:
+    """Return an expectation as lines of a list: met, not met, or unknown because a figure is missing.
+
+    text (str): May have replacement fields, as for `str.format`.
+    condition (str): An expression; a semicolon and ``for ... in ...`` make a line for each value.
+    names (Mapping): Those that text and condition use.
+    RAISES NameError, SyntaxError: On a condition that is wrong whatever the figures are.
+    """
+    holds, _, loop = condition.partition("; for ")
     lines = []
-    for one in wanted:
+    for values in _values(loop, names):
+        here = {**names, **values}
         try:
-            lines.append(f"- {'met' if one.holds() else '**not met**'}: {one.text}")
+            verdict = "met" if _evaluated(holds, here) else "**not met**"
         except (TypeError, ValueError, KeyError, IndexError):  # a figure is missing
-            lines.append(f"- not known: {one.text}")
-    return "\n".join(lines)
+            verdict = "not known"
+        lines.append(f"- {verdict}: {text.format_map(here)}\n")
+    return "".join(lines)
 
 
-def figure(name: str, alt: str) -> str:
-    """Return a figure as markdown."""
-    return f"![{alt}]({FIGURES}/{name}.svg)"
+def _values(loop: str, names: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the values that a loop gives to its names, one dictionary a turn."""
+    if not loop:
+        return [{}]
+    tree: Any = ast.parse(f"[0 for {loop}]", mode="eval").body
+    targets = [node.id for part in tree.generators for node in ast.walk(part.target) if isinstance(node, ast.Name)]
+    made: list[dict[str, Any]] = _evaluated(f"[dict({', '.join(f'{t}={t}' for t in targets)}) for {loop}]", names)
+    return made
+
+
+def _evaluated(expression: str, names: Mapping[str, Any]) -> Any:
+    return eval(expression, dict(names))
 
 
 # The whole page
 
+_EXPECTED = re.compile(r"^- (.+) <!-- if: (.+) -->\n", re.MULTILINE)
+_DRAWN = re.compile(rf"^!\[.*\]\({FIGURES}/.*\)\n", re.MULTILINE)
+
 
 def render(template: str, results: Results) -> str:
-    """Fill the markers of a page: sections, how experiments were run, and the machines."""
-
-    def made(name: str) -> str:
-        sources = STUDY.named(SOURCES[name])
-        return SECTIONS[name](results) if any(found(results, source) for source in sources) else NOT_RUN
-
-    kinds = {"section": made, "runs": lambda prefix: runs(results, prefix), "machine": lambda _: machines(results)}
-    text = kit.fill(template, kinds)
+    """Fill the markers of a page: sections with expectations, how experiments were run, and the machines."""
+    text = "".join(_part(part, results) for part in re.split("(?=<!-- section: )", template))
     if any(entry.get("quick") for entry in results.values()):
         text = (
             f"> **A quick run**: small parts of the data and a few iterations. No figure here means anything.\n\n{text}"
         )
     return text
+
+
+def _part(text: str, results: Results) -> str:
+    """Fill a part of the template, which begins with the marker of a section; only the first part has none."""
+    kinds = {"runs": lambda name: runs(results, name), "machine": lambda _: machines(results)}
+    marker = re.match(r"<!-- section: ([\w-]+) -->", text)
+    if not marker:
+        return kit.fill(text, kinds)
+    made, body = Section(NOT_RUN), text[marker.end() :]
+    if any(found(results, source) for source in STUDY.named(SOURCES[marker[1]])):
+        make: Any = SECTIONS[marker[1]]
+        made = make(results)
+        names = {**getattr(make, "func", make).__globals__, **made.names}
+        body = _EXPECTED.sub(lambda match: expectation(match[1], match[2], names), body)
+    else:
+        body = _DRAWN.sub("", _EXPECTED.sub("", body))
+    return kit.fill(made.text + body if made.text else body.lstrip("\n"), kinds)
 
 
 def runs(results: Results, prefix: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from scripts.papers._harness import Options, Results, Row, config, experiment
-from scripts.papers.page import Check, Table, checks, found, section, table
+from scripts.papers.page import Section, by, columns, found, section
 from scripts.papers.tasks import Task, read
 
 if TYPE_CHECKING:
@@ -72,38 +72,12 @@ def partial_labels(options: Options) -> list[Row]:
 
 
 @section("partial")
-def partial_section(results: Results) -> str:
+def partial_section(results: Results) -> Section:
     """F1 and time against the share of labels that were removed."""
     rows = found(results, "partial")
-    head, shown = ["labels removed", "treated as", "test F1", "seconds", "epochs"], ("test", "seconds", "iterations")
-    content = [
-        [f"{row['removed']:.0%}", row["treatment"] if row["removed"] else "", *(row[name] for name in shown)]
-        for row in rows
-    ]
-    wanted = [
-        Check(
-            "with half of the labels missing, F1 is within 3 points of F1 with all labels",
-            lambda: _test(rows, 0.5, MISSING) >= _test(rows, 0.0, MISSING) - 3,
-        ),
-        Check(
-            'treating them as "O" costs more than ten times as much',
-            lambda: (
-                _test(rows, 0.0, MISSING) - _test(rows, 0.5, OUTSIDE)
-                > 10 * (_test(rows, 0.0, MISSING) - _test(rows, 0.5, MISSING))
-            ),
-        ),
-        Check(
-            "training takes less than three times as long",
-            lambda: _of(rows, 0.5, MISSING)["seconds"] < 3 * _of(rows, 0.0, MISSING)["seconds"],
-        ),
-    ]
-    return f"{table(Table(head, content))}\n\n{checks(wanted)}"
-
-
-def _of(rows: list[Row], removed: float, treatment: str) -> Row:
-    (row,) = (row for row in rows if (row["removed"], row["treatment"]) == (removed, treatment))
-    return row
-
-
-def _test(rows: list[Row], removed: float, treatment: str) -> float:
-    return float(_of(rows, removed, treatment)["test"])
+    text = columns(rows, {
+        "labels removed": lambda row: f"{row['removed']:.0%}",
+        "treated as": lambda row: row["treatment"] if row["removed"] else "",
+        "test F1": "test", "seconds": "seconds", "epochs": "iterations",
+    })  # fmt: skip
+    return Section(text, {"run": by(rows, "removed", "treatment")})

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from scripts.papers._harness import CONFIGS, Options, Results, Row, Skip, config, experiment, say
-from scripts.papers.page import Check, Table, checks, found, section, table
+from scripts.papers.page import Section, by, found, section, table
 from scripts.papers.tasks import QUICK, read, resolve
 
 if TYPE_CHECKING:
@@ -311,76 +311,34 @@ for _name, _task, _labelled, _minutes in (
 
 # The page
 
-
-def _table(results: Results, names: Sequence[str]) -> Table:
-    """Return one row for each method, with the columns of several experiments next to each other."""
-    methods = config("raw-text")["methods"]
-    by_name = {name: {row["method"]: row for row in found(results, name)} for name in names}
-    head = ["method"]
-    for rows in by_name.values():
-        labelled = next(iter(rows.values()), {}).get("labelled", "")
-        head += [f"{labelled} labelled: setting", "dev", "test", "sd", "seconds"]
-    content = []
-    for key, method in methods.items():
-        cells: list[Any] = [method["name"]]
-        for rows in by_name.values():
-            row = rows.get(key, {})
-            chosen = f"{row['setting']} {row['value']:g}" if row.get("setting") else ""
-            cells += [chosen, *(row.get(column) for column in ("dev", "test", "test sd", "seconds"))]
-        content.append(cells)
-    return Table(head, content)
-
-
-def _test(results: Results, name: str, method: str) -> float:
-    (row,) = (row for row in found(results, name) if row["method"] == method)
-    return float(row["test"])
-
-
-def _best(results: Results, name: str, methods: Sequence[str]) -> float:
-    """Return the test score of the method with the best dev score."""
-    rows = [row for row in found(results, name) if row["method"] in methods and "dev" in row]
-    return float(max(rows, key=lambda row: row["dev"])["test"])
-
-
 WITH_RAW = ("hmm_em", "weights", "self_training", "entropy", "expectation", "derived", "knowledge")
 
 
-@section("cora")
-def cora_section(results: Results) -> str:
-    """Token accuracy on references."""
-    test, best = partial(_test, results), partial(_best, results, methods=WITH_RAW)
-    wanted = [
-        Check(
-            "with 25 labelled references, the method of raw text that is best on the dev part reaches 85.0",
-            lambda: best("cora-25") >= 85.0,
-        ),
-        Check(
-            "it halves the distance between the CRF with 25 and the one with 300 labelled references",
-            lambda: best("cora-25") >= (test("cora-25", "crf") + test("cora-300", "crf")) / 2,
-        ),
-        Check(
-            "without knowledge from outside the draw, raw text adds a point",
-            lambda: _best(results, "cora-25", WITH_RAW[:-1]) >= test("cora-25", "crf") + 1,
-        ),
-        Check(
-            "with 300, labelled features do no harm", lambda: test("cora-300", "knowledge") >= test("cora-300", "crf")
-        ),
-    ]
-    return f"{table(_table(results, ('cora-25', 'cora-300')))}\n\n{checks(wanted)}"
+def _section(names: Sequence[str], results: Results) -> Section:
+    """Return one row for each method, with the columns of several experiments next to each other."""
+    runs = {name: by(found(results, name), "method") for name in names}
+    head, lines = ["method"], []
+    for rows in runs.values():
+        labelled = next(iter(rows.values()), {}).get("labelled", "")
+        head += [f"{labelled} labelled: setting", "dev", "test", "sd", "seconds"]
+    for key, method in config("raw-text")["methods"].items():
+        cells: list[Any] = [method["name"]]
+        for rows in runs.values():
+            row = rows.get(key, {})
+            chosen = f"{row['setting']} {row['value']:g}" if row.get("setting") else ""
+            cells += [chosen, *(row.get(column) for column in ("dev", "test", "test sd", "seconds"))]
+        lines.append(cells)
+
+    def test(name: str, method: str) -> float:
+        return float(runs[name][method]["test"])
+
+    def best(name: str, methods: Sequence[str]) -> float:
+        """Return the test score of the method with the best dev score."""
+        rows = [row for method, row in runs[name].items() if method in methods and "dev" in row]
+        return float(max(rows, key=lambda row: row["dev"])["test"])
+
+    return Section(table(head, lines), {"test": test, "best": best})
 
 
-@section("spanish-500")
-def spanish_section(results: Results) -> str:
-    """F1 of Spanish entities."""
-    test, best = partial(_test, results, "spanish-500"), partial(_best, results, "spanish-500")
-    wanted = [
-        Check(
-            "the method of raw text that is best on esp.testa adds a point of F1",
-            lambda: best(WITH_RAW) >= test("crf") + 1,
-        ),
-        Check(
-            "so does the best one without knowledge from outside the labelled sentences",
-            lambda: best(WITH_RAW[:-1]) >= test("crf") + 1,
-        ),
-    ]
-    return f"{table(_table(results, ('spanish-500',)))}\n\n{checks(wanted)}"
+section("cora")(partial(_section, ("cora-25", "cora-300")))
+section("spanish-500")(partial(_section, ("spanish-500",)))

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from scripts.papers._harness import Options, Results, Row, experiment
 from scripts.papers.figures import COLOURS, drawn
-from scripts.papers.page import Check, Table, checks, figure, found, section, table
+from scripts.papers.page import Section, by, found, section, table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -290,91 +291,53 @@ def _summary(rng: np.random.Generator, design: Design, estimator: str, limit: Th
 # The page
 
 
-def _row(results: Results, design: str, estimator: str, n: int) -> Row:
-    return next(
-        row
-        for row in found(results, "simulation")
-        if (row["design"], row["estimator"], row["n"]) == (design, estimator, n)
-    )
+def _section(design: str, estimators: tuple[str, ...], results: Results) -> Section:
+    """Return errors and excess risks beside theory."""
+    chosen = [row for row in found(results, "simulation") if row["design"] == design]
+    rows = by(chosen, "estimator", "n")
+    head = ["estimator", "n", "rho n", "n squared error", "theory", "ratio", "n excess risk", "theory", "ratio"]
+    lines = []
+    for estimator, n in itertools.product(estimators, PRECISE):
+        if row := rows.get((estimator, n)):
+            cells = [
+                cell
+                for name in ("squared", "excess")
+                for cell in (row[name]["mean"], row["theory"][name], f"{_ratio(row, name):.3f}")
+            ]
+            lines.append([estimator, n, row["rho n"], *cells])
+
+    def near(estimator: str, n: int, against: str = "theory") -> bool:
+        return all(abs(_ratio(rows[estimator, n], name, against) - 1) <= 0.05 for name in ("squared", "excess"))
+
+    return Section(table(head, lines), {"near": near})
 
 
 def _ratio(row: Row, name: str, against: str = "theory") -> float:
     return float(row[name]["mean"] / row[against][name])
 
 
-def _against_theory(results: Results, design: str, estimators: tuple[str, ...]) -> Table:
-    head = ["estimator", "n", "rho n", "n squared error", "theory", "ratio", "n excess risk", "theory", "ratio"]
-    rows = []
-    for estimator in estimators:
-        for n in PRECISE:
-            try:
-                row = _row(results, design, estimator, n)
-            except StopIteration:
-                continue
-            cells = [
-                cell
-                for name in ("squared", "excess")
-                for cell in (row[name]["mean"], row["theory"][name], f"{_ratio(row, name):.3f}")
-            ]
-            rows.append([estimator, n, row["rho n"], *cells])
-    return Table(head, rows)
-
-
-def _near(results: Results, design: str, estimator: str, n: int, against: str = "theory") -> Check:
-    what = "theory" if against == "theory" else "theory with the expectation of 1 / n_x"
-    text = f"{estimator}, n = {n:,}: squared error and excess risk are within 5 % of {what}"
-
-    def holds() -> bool:
-        try:
-            row = _row(results, design, estimator, n)
-        except StopIteration:
-            raise KeyError(design) from None
-        return all(abs(_ratio(row, name, against) - 1) <= 0.05 for name in ("squared", "excess"))
-
-    return Check(text, holds)
+for _name, _design, _estimators in (("plain", "misspecified", ESTIMATORS[:2]), ("shifted", "shift", ESTIMATORS)):
+    section(f"simulation-{_name}", "simulation")(partial(_section, _design, _estimators))
 
 
 @section("simulation")
-def simulation_section(results: Results) -> str:
-    """Figures 5.1 to 5.5."""
-    first = found(results, "simulation")
-    bayes = {row["design"]: (100 * row["bayes"], 100 * row["theory"]["error"]) for row in first}
-    levels = Table(
-        ["", "published", "ours"],
-        [
-            ["Bayes error, misspecified, %", 1.7, bayes["misspecified"][0]],
-            ["error of the best logistic model, %", 9.4, bayes["misspecified"][1]],
-            ["Bayes error, well specified, %", 6.3, bayes["well specified"][0]],
-        ]
-        if first
-        else [],
-    )
-    plain = [_near(results, "misspecified", estimator, n) for estimator in ESTIMATORS[:2] for n in PRECISE]
-    finite = [_near(results, "misspecified", WEIGHTED, n, "finite theory") for n in PRECISE]
-    shifted = [_near(results, "shift", estimator, n) for estimator in ESTIMATORS for n in PRECISE]
-
-    def error(estimator: str, n: int) -> float:
-        return float(_row(results, "well specified", estimator, n)["error"]["mean"])
-
-    small = Check(
-        "the weighted estimator makes fewer errors than the ordinary one at n = 20, 50 and 100",
-        lambda: all(error(WEIGHTED, n) < error(ORDINARY, n) for n in (20, 50, 100)),
-    )
-    parts = [
-        table(levels),
-        "**Figures 5.1 and 5.2: three of the most likely vectors have the label of the other class**",
-        table(_against_theory(results, "misspecified", ESTIMATORS[:2])),
-        checks([*plain, *finite]),
-        figure("simulation", "Squared error and excess risk times n of both estimators, and theory"),
-        "**Figures 5.3 and 5.4: covariate shift, training observations are uniform**",
-        table(_against_theory(results, "shift", ESTIMATORS)),
-        checks(shifted),
-        figure("simulation-shift", "Squared error and excess risk times n under covariate shift, and theory"),
-        "**Figure 5.5: a well-specified model**",
-        checks([small]),
-        figure("simulation-well-specified", "Probability of error of both estimators, well-specified model"),
+def simulation_section(results: Results) -> Section:
+    """The levels of section 5.1."""
+    rows = by(found(results, "simulation"), "design")
+    right, wrong = rows["well specified"], rows["misspecified"]
+    lines = [
+        ["Bayes error, misspecified, %", 1.7, 100 * wrong["bayes"]],
+        ["error of the best logistic model, %", 9.4, 100 * wrong["theory"]["error"]],
+        ["Bayes error, well specified, %", 6.3, 100 * right["bayes"]],
     ]
-    return "\n\n".join(parts)
+    return Section(table(["", "published", "ours"], lines))
+
+
+@section("simulation-well-specified", "simulation")
+def errors_section(results: Results) -> Section:
+    """Figure 5.5."""
+    rows = [row for row in found(results, "simulation") if row["design"] == "well specified"]
+    return Section("", {"error": {key: row["error"]["mean"] for key, row in by(rows, "estimator", "n").items()}})
 
 
 LEGEND: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": 2, "fontsize": 8}

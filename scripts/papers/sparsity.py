@@ -9,7 +9,7 @@ import numpy as np
 from scripts.papers import _harness
 from scripts.papers._harness import Options, Results, Row, experiment
 from scripts.papers.figures import draw_map, drawn
-from scripts.papers.page import Check, Table, against, checks, expanded, figure, found, paper_rows, section, table
+from scripts.papers.page import Section, against, by, columns, expanded, found, paper_rows, section, table
 from scripts.papers.tasks import Task, read
 
 OBSERVATIONS = ("words", "tags")
@@ -46,78 +46,29 @@ def hierarchy(options: Options) -> list[Row]:
 
 
 @section("nettalk-thresholds", "nettalk-methods")
-def thresholds_section(results: Results) -> str:
+def thresholds_section(results: Results) -> Section:
     """Table 6.3, and figures 6.1 and 6.2."""
-    rows = {row["threshold"]: row for row in found(results, "nettalk-methods") if row.get("method") == "threshold"}
-    published = paper_rows("thresholds")
-    head = [
-        "weights set to 0",
-        "active",
-        "active, %",
-        "test error %",
-        "of (y,x)",
-        "of (y',y,x)",
-        "of these, without (y,x)",
-    ]
-    content = []
+    rows, published = by(found(results, "nettalk-methods"), "threshold"), paper_rows("thresholds")
+    titles = {0.0: "none", "positive": "negative ones"}
+    lines = []
     for threshold, row in rows.items():
         active, error, *groups = published[threshold]
-        ours, whole = row["active"], rows[0.0]["active"]
-        content.append([
-            {0.0: "none", "positive": "negative ones"}.get(threshold, f"up to {threshold}"),
-            against(active, ours),
-            against(100 * active / published[0.0][0], 100 * ours / whole),
+        lines.append([
+            titles.get(threshold, f"up to {threshold}"),
+            against(active, row["active"]),
+            against(100 * active / published[0.0][0], 100 * row["active"] / rows[0.0]["active"]),
             against(error, row["test error"]),
             *map(against, groups or [None] * 3, (row["unigrams"], row["bigrams"], row["orphans"])),
         ])  # fmt: skip
-    pictures = [
-        figure("nettalk-norms", "Sizes of the weights of each letter and phoneme"),
-        figure("nettalk-hierarchy", "Number of weights of label pairs left for each letter and phoneme"),
-    ]
-    return "\n\n".join([table(Table(head, content)), checks(_threshold_checks(rows, results)), *pictures])
-
-
-def _threshold_checks(rows: dict[Any, Row], results: Results) -> list[Check]:
-    """Return what the thesis says of its table and figures."""
-
-    def error(threshold: Any) -> float:
-        return float(rows[threshold]["test error"])
-
-    def share(threshold: Any) -> float:
-        return float(rows[threshold]["active"] / rows[0.0]["active"])
-
-    def orphans(threshold: float) -> float:
-        return float(rows[threshold]["orphans"] / rows[threshold]["bigrams"])
-
-    return [
-        Check(
-            "a tenth of the weights or fewer is above 0.25 (published 7 %); they have the same error within 0.1 points",
-            lambda: share(0.25) <= 0.1 and abs(error(0.25) - error(0.0)) <= 0.1,
-        ),
-        Check("each larger threshold has a higher error", lambda: error(0.5) < error(1.0) < error(2.0)),
-        Check(
-            "without weights up to 2, the error is at least a tenth higher (published a fifth)",
-            lambda: error(2.0) >= 1.1 * error(0.0),
-        ),
-        Check(
-            "negative weights matter: the positive ones alone raise the error by a tenth or more (published a fourth)",
-            lambda: error("positive") >= 1.1 * error(0.0),
-        ),
-        Check(
-            "at 0.25, few label pairs are left without their weight of (y,x), below 5 % (published 2 %)",
-            lambda: orphans(0.25) < 0.05,
-        ),
-        Check("at 2, they are not negligible, above 5 % (published 10 %)", lambda: orphans(2.0) > 0.05),
-        Check(
-            "weights of (y',y,x) are large where those of (y,x) are (correlation above 0.5)",
-            lambda: _correlation(results) > 0.5,
-        ),
-    ]
-
-
-def _correlation(results: Results) -> float:
-    maps = _maps(results)
-    return float(np.corrcoef(expanded(maps["unigrams"]).ravel(), expanded(maps["bigrams"]).ravel())[0, 1])
+    head = ["weights set to 0", "active", "active, %", "test error %", "of (y,x)", "of (y',y,x)"]
+    unigrams, bigrams = (expanded(_maps(results)[name]).ravel() for name in ("unigrams", "bigrams"))
+    names = {
+        "correlation": np.corrcoef(unigrams, bigrams)[0, 1],
+        "error": {threshold: row["test error"] for threshold, row in rows.items()},
+        "share": {threshold: row["active"] / rows[0.0]["active"] for threshold, row in rows.items()},
+        "orphans": {threshold: row["orphans"] / row["bigrams"] for threshold, row in rows.items() if row["bigrams"]},
+    }
+    return Section(table([*head, "of these, without (y,x)"], lines), names)
 
 
 def _maps(results: Results) -> dict[str, dict[str, str]]:
@@ -152,44 +103,21 @@ def _draw_maps(axes: Any, results: Results, titles: dict[str, str]) -> bool:
 
 
 @section("hierarchy")
-def hierarchy_section(results: Results) -> str:
+def hierarchy_section(results: Results) -> Section:
     """Figure 6.3."""
-    rows = {row["threshold"]: row for row in found(results, "hierarchy")}
-    published = paper_rows("hierarchy")
-    head = ["weights set to 0", "F1", "(y,x), words", "(y,x), tags", "words with one weight"]
-    content = [
-        [
-            f"up to {threshold:g}" if threshold else "none", row["F1"],
-            *(against(*pair) for pair in zip(
-                published.get(threshold, (None, None)), (row[name]["weights"] for name in OBSERVATIONS), strict=True
-            )),
-            row["words"]["single"] if threshold else None,
-        ]
-        for threshold, row in rows.items()
-    ]  # fmt: skip
+    rows, published = by(found(results, "hierarchy"), "threshold"), paper_rows("hierarchy")
 
-    def kept(threshold: float) -> tuple[int, int]:
-        return rows[threshold]["words"]["weights"], rows[threshold]["tags"]["weights"]
+    def beside(place: int, name: str) -> Any:
+        return lambda row: against(published.get(row["threshold"], (None, None))[place], row[name]["weights"])
 
-    def share(threshold: float) -> float:
-        return kept(threshold)[1] / sum(kept(threshold))
-
-    wanted = [
-        Check(
-            "without weights up to 1, more weights of words are left than of tags (published 2.5 times)",
-            lambda: kept(1.0)[0] > kept(1.0)[1],
-        ),
-        Check(
-            "without weights up to 3, more weights of tags are left than of words (published 2.3 times)",
-            lambda: kept(3.0)[1] > kept(3.0)[0],
-        ),
-        Check(
-            "the share of tags grows with the threshold (published 29, 51 and 69 %)",
-            lambda: share(1.0) < share(2.0) < share(3.0),
-        ),
-    ]
-    picture = figure("hierarchy", "Weights of each word and each tag above three thresholds")
-    return f"{table(Table(head, content))}\n\n{checks(wanted)}\n\n{picture}"
+    text = columns(rows.values(), {
+        "weights set to 0": lambda row: f"up to {row['threshold']:g}" if row["threshold"] else "none", "F1": "F1",
+        "(y,x), words": beside(0, "words"), "(y,x), tags": beside(1, "tags"),
+        "words with one weight": lambda row: row["words"]["single"] if row["threshold"] else None,
+    })  # fmt: skip
+    words, tags = ({threshold: row[name]["weights"] for threshold, row in rows.items()} for name in OBSERVATIONS)
+    share = {threshold: tags[threshold] / (words[threshold] + tags[threshold]) for threshold in rows}
+    return Section(text, {"words": words, "tags": tags, "share": share})
 
 
 @drawn("hierarchy", panels=2)

@@ -11,19 +11,7 @@ from scripts.papers import _harness
 from scripts.papers._harness import Options, Results, Row, experiment
 from scripts.papers.figures import COLOURS, draw_map, drawn
 from scripts.papers.nettalk import weights_of
-from scripts.papers.page import (
-    Check,
-    Table,
-    against,
-    checks,
-    compact,
-    expanded,
-    figure,
-    found,
-    paper_rows,
-    section,
-    table,
-)
+from scripts.papers.page import Section, against, by, columns, compact, expanded, found, paper_rows, section
 from scripts.papers.tasks import Task, Trained, as_examples, changed
 
 if TYPE_CHECKING:
@@ -247,64 +235,31 @@ def descent(options: Options) -> list[Row]:
 
 
 @section("synthetic-models")
-def models_section(results: Results) -> str:
+def models_section(results: Results) -> Section:
     """Table 7.1 and figure 7.2."""
-    rows = {row["model"]: row for row in found(results, "synthetic-models")}
+    rows, nothing = by(found(results, "synthetic-models"), "model"), (None, None)
+    best = rows.pop("Bayes", {}).get("test error", float("nan"))
     kept, errors = paper_rows("synthetic"), paper_rows("synthetic-errors")
-    head = ["model", "rho", "weights of (y,x)", "weights of (y',y,x)", "training error %", "test error %", "ms"]
-    content = [
-        [
-            model, row.get("rho1", row.get("rho2")),
-            *map(against, kept.get(model, (None, None)), (row["unigrams"], row["bigrams"])),
-            *map(against, errors.get(model, (None, None)), (row["train error"], row["test error"])),
-            1000 * row["seconds"],
-        ]
-        for model, row in rows.items()
-        if model != "Bayes"
-    ]  # fmt: skip
-    best = rows.get("Bayes", {}).get("test error", float("nan"))
-    text = f"The Bayes error on these test sequences is {best:.2f} % (published: about 15).\n\n"
-    picture = figure("synthetic-models", "Training and test error of the models M1 to M8")
-    return f"{table(Table(head, content))}\n\n{text}{checks(_model_checks(rows, best))}\n\n{picture}"
 
+    def beside(published: dict[str, Any], place: int, key: str) -> Any:
+        return lambda row: against(published.get(row["model"], nothing)[place], row[key])
 
-def _model_checks(rows: dict[str, Row], best: float) -> list[Check]:
-    """Return what the thesis says of its models."""
+    text = columns(rows.values(), {
+        "model": "model", "rho": lambda row: row.get("rho1", row.get("rho2")),
+        "weights of (y,x)": beside(kept, 0, "unigrams"), "weights of (y',y,x)": beside(kept, 1, "bigrams"),
+        "training error %": beside(errors, 0, "train error"), "test error %": beside(errors, 1, "test error"),
+        "ms": lambda row: 1000 * row["seconds"],
+    })  # fmt: skip
+    text += f"\n\nThe Bayes error on these test sequences is {best:.2f} % (published: about 15)."
     test = {model: row["test error"] for model, row in rows.items()}
-    kept = paper_rows("synthetic")
+    gap = {model: row["test error"] - row["train error"] for model, row in rows.items()}
 
-    def near(kind: str, place: int, model: str) -> bool:
-        """Return whether a mean number of kept weights is within a quarter of the published one, or within one."""
-        published = kept[model][place]
-        return bool(abs(rows[model][kind] - published) <= max(1.0, published / 4))
+    def near(model: str) -> bool:
+        """Return whether mean numbers of kept weights are within a quarter of those published, or within one."""
+        pairs = zip(kept[model], (rows[model]["unigrams"], rows[model]["bigrams"]), strict=True)
+        return all(abs(ours - published) <= max(1.0, published / 4) for published, ours in pairs)
 
-    def gap(model: str) -> float:
-        return float(rows[model]["test error"] - rows[model]["train error"])
-
-    return [
-        Check(
-            "M2, the bigrams alone, has a higher test error than M3, the unigrams alone",
-            lambda: test["M2"] > test["M3"],
-        ),
-        Check("M1, with both, has a lower one than either", lambda: test["M1"] < min(test["M2"], test["M3"])),
-        Check(
-            "M7 has the error of M1 or a lower one (published), with a tolerance of 0.6 points",
-            lambda: test["M7"] <= test["M1"] + 0.6,
-        ),
-        Check("M7 is the best of M4 to M8", lambda: test["M7"] == min(test[model] for model in kept)),
-        Check("test and training error differ by less in M7 than in M1, as published", lambda: gap("M7") < gap("M1")),
-        Check(
-            "the error of M1 is at least a tenth above the Bayes error (published a fourth)",
-            lambda: test["M1"] >= 1.1 * best,
-        ),
-        *(
-            Check(
-                f"{model} keeps the published numbers of weights, within a quarter or one weight",
-                lambda model=model: near("unigrams", 0, model) and near("bigrams", 1, model),
-            )
-            for model in kept
-        ),
-    ]
+    return Section(text, {"test": test, "gap": gap, "kept": kept, "near": near, "best": best})
 
 
 @drawn("synthetic-models", panels=2)
@@ -321,41 +276,19 @@ def draw_models(axes: Any, results: Results) -> bool:
 
 
 @section("synthetic-selection")
-def selection_section(results: Results) -> str:
+def selection_section(results: Results) -> Section:
     """Figures 7.3 and 7.4."""
     maps = {row["map"]: expanded(row["rows"]) for row in found(results, "synthetic-selection")}
     hmm = make_hmm(**_harness.config("synthetic")["hmm"])
-    own = hmm.emit.T > 1 / 2
-    strong = {
-        (previous, following)
-        for previous, row in enumerate(hmm.step)
-        for following, probability in enumerate(row)
-        if probability > 1 / 2
-    }
+    strong = {tuple(place) for place in np.argwhere(hmm.step > 1 / 2).tolist()}
     last = f"bigrams kept, {LETTERS[len(hmm.emit.T) - 1]}"
-    wanted = [
-        Check(
-            "a label's own symbol is kept in every replication",
-            lambda: bool((maps["unigrams kept"][own] == 1).all()),
-        ),
-        Check(
-            "no other weight of (y,x) is kept in more than a fourth of them",
-            lambda: bool((maps["unigrams kept"][~own] <= 0.25).all()),
-        ),
-        Check(
-            "the last symbol is the one whose weights are kept for most labels (published: for all)",
-            lambda: int((maps["unigrams kept"] > 0).sum(axis=1).argmax()) == len(own) - 1,
-        ),
-        Check(
-            "the weights of (y',y,x) kept most often are those of the two strong transitions, with the last symbol",
-            lambda: _most(maps, len(strong)) == {(last, *pair) for pair in strong},
-        ),
-    ]
-    pictures = [
-        figure("synthetic-unigrams", "How often each weight of (y,x) is kept, and its mean"),
-        figure("synthetic-bigrams", "How often each weight of (y',y,x) is kept"),
-    ]
-    return "\n\n".join([checks(wanted), *pictures])
+    names = {
+        "kept": maps["unigrams kept"],
+        "own": hmm.emit.T > 1 / 2,
+        "most": _most(maps, len(strong)),
+        "expected": {(last, *pair) for pair in strong},
+    }
+    return Section("", names)
 
 
 def _most(maps: dict[str, NDArray[Any]], count: int) -> set[tuple[str, int, int]]:
@@ -393,38 +326,24 @@ def draw_bigrams(axes: Any, results: Results) -> bool:
 
 
 @section("synthetic-descent")
-def descent_section(results: Results) -> str:
+def descent_section(results: Results) -> Section:
     """Figures 7.5 and 7.6."""
-    rows = {row["method"]: row for row in found(results, "synthetic-descent")}
-    published = paper_rows("descent")
-    head = ["method", "seconds, published", "ms, ours", "times the block-wise method's"]
-    head += ["training error %", "test error %", "objective"]
-    block = rows["block"]["seconds"] if "block" in rows else float("nan")
-    content = [
-        [
-            NAMES[name], published[name], 1000 * row["seconds"],
-            against(published[name] / published["block"], row["seconds"] / block),
-            *(row[part][-1] for part in ("train", "test", "objective")),
-        ]
-        for name, row in rows.items()
-    ]  # fmt: skip
+    rows, published = by(found(results, "synthetic-descent"), "method"), paper_rows("descent")
     seconds = {name: row["seconds"] for name, row in rows.items()}
-    wanted = [
-        Check("the three methods need time in the published order", lambda: sorted(seconds, key=seconds.__getitem__)
-              == sorted(published, key=published.__getitem__)),
-        Check("one weight at a time takes at least five times the time of blocks (published 16 times)",
-              lambda: seconds["coordinate"] >= 5 * seconds["block"]),
-        Check("visiting active weights alone takes at most half of that (published a fifth)",
-              lambda: seconds["active"] <= seconds["coordinate"] / 2),
-        Check("after ten iterations the objectives agree within 1 %",
-              lambda: max(row["objective"][-1] for row in rows.values())
-              <= 1.01 * min(row["objective"][-1] for row in rows.values())),
-        Check("after ten iterations the test errors agree within 0.3 points",
-              lambda: max(row["test"][-1] for row in rows.values())
-              - min(row["test"][-1] for row in rows.values()) <= 0.3),
-    ]  # fmt: skip
-    picture = figure("synthetic-descent", "Errors and objective after each iteration of three methods")
-    return f"{table(Table(head, content))}\n\n{checks(wanted)}\n\n{picture}"
+    block = seconds.get("block", float("nan"))
+
+    def times(row: Row) -> str:
+        return against(published[row["method"]] / published["block"], row["seconds"] / block)
+
+    text = columns(rows.values(), {
+        "method": lambda row: NAMES[row["method"]], "seconds, published": lambda row: published[row["method"]],
+        "ms, ours": lambda row: 1000 * row["seconds"], "times the block-wise method's": times,
+        "training error %": lambda row: row["train"][-1], "test error %": lambda row: row["test"][-1],
+        "objective": lambda row: row["objective"][-1],
+    })  # fmt: skip
+    order = [sorted(of, key=of.__getitem__) for of in (seconds, published)]
+    last = {part: [row[part][-1] for row in rows.values()] for part in ("test", "objective")}
+    return Section(text, {"seconds": seconds, "order": order, "last": last})
 
 
 NAMES = {"block": "all weights of a symbol at a time", "coordinate": "one weight", "active": "one active weight"}

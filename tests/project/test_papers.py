@@ -51,16 +51,53 @@ def test_the_page_is_what_the_command_makes_of_its_results(tmp_path: Path) -> No
     assert (tmp_path / "papers.md").read_text(encoding="utf8") == expected
 
 
-def test_pages_that_lack_something() -> None:
+def test_a_page_without_results_says_so() -> None:
     _harness.STUDY.load()
     template = page.TEMPLATE.read_text(encoding="utf8")
     text = page.render(template, {})
-    assert text.count(NOT_RUN) == len(page.SECTIONS) + 1  # and the table of machines
+    assert text.count(NOT_RUN) == template.count("<!-- section: ") + 1  # and the table of machines
+    assert template.count("<!-- section: ") == len(page.SECTIONS)
     assert "](figures/" not in text
+    assert "<!--" not in text
     quick = {**RESULTS["synthetic-models"], "quick": True}
     assert page.render("Text.", {"synthetic-models": quick}).startswith("> **A quick run**")
-    wanted = [page.Check("a", lambda: True), page.Check("b", lambda: False), page.Check("c", lambda: bool({}["x"]))]
-    assert page.checks(wanted) == "- met: a\n- **not met**: b\n- not known: c"
+
+
+@pytest.mark.parametrize("name", sorted(RESULTS))
+def test_a_page_is_made_of_a_single_result(name: str) -> None:
+    _harness.STUDY.load()
+    text = page.render(page.TEMPLATE.read_text(encoding="utf8"), {name: RESULTS[name]})
+    assert text.count(NOT_RUN) < len(page.SECTIONS)
+    assert "<!--" not in text
+
+
+@pytest.mark.parametrize(
+    ("text", "condition", "lines"),
+    [
+        ("a", "x['a'] < 2", "- met: a\n"),
+        ("a", "x['a'] > 2", "- **not met**: a\n"),
+        ("a", "x['missing'] > 2", "- not known: a\n"),
+        ("{n:,} is {x[a]}", "n > 1000; for n in (1000, 2000)", "- **not met**: 1,000 is 1\n- met: 2,000 is 1\n"),
+        ("{a}{b}", "a == b; for a, b in zip('xy', 'xz')", "- met: xx\n- **not met**: yz\n"),
+        ("{a}{b}", "a == b == y; for a in 'x' for b in 'y'", "- **not met**: xy\n"),
+    ],
+)
+def test_an_expectation_is_met_or_not_or_not_known(text: str, condition: str, lines: str) -> None:
+    assert page.expectation(text, condition, {"x": {"a": 1}, "y": "y"}) == lines
+
+
+def test_a_condition_that_names_nothing_is_an_error() -> None:
+    with pytest.raises(NameError, match="mistake"):
+        page.expectation("a", "mistake > 1", {})
+
+
+def test_rows_become_columns_and_a_skipped_row_its_reason() -> None:
+    rows = [{"a": 1, "b": {"c": 2000}}, {"a": 3}, {"a": 4, "skipped": "no corpus"}]
+    chosen = {"A": "a", "C": "b.c", "double": lambda row: 2 * row["a"]}
+    lines = page.columns(rows, chosen).splitlines()[2:]
+    assert lines == ["| 1 | 2,000 | 2 |", "| 3 |  | 6 |", "| 4 | not run: no corpus |  |"]
+    assert page.by(rows, "a") == {1: rows[0], 3: rows[1], 4: rows[2]}
+    assert page.by(rows, "a", "skipped") == {(4, "no corpus"): rows[2]}
 
 
 def test_figures_are_the_same_each_time(tmp_path: Path) -> None:
