@@ -120,7 +120,7 @@ def columns(rows: Iterable[Row], chosen: Mapping[str, str | Callable[[Row], Any]
     )
 
 
-def cell(row: Row, key: str | Callable[[Row], Any]) -> Any:
+def cell(row: Any, key: str | Callable[[Row], Any]) -> Any:
     """Return a figure of a row by its key, None where there is none."""
     if callable(key):
         return key(row)
