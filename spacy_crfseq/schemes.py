@@ -33,6 +33,8 @@ MODEL_SCHEMES = tuple(scheme for scheme in LETTERS if scheme != "IOB1")
 OTHER_NAMES = {"BIO": "IOB2", "BILOU": "BILUO", "BIOES": "IOBES", "BMESO": "BMES", "BMEOW": "BMEWO"}
 """Schemes by other names of theirs."""
 OUTSIDE = "O"
+ANY = "*"
+"""Stands for all types of spans where types are named."""
 
 MOST_LIMITED = 62
 """Labels that rules on occurrences may limit: bits of a number."""
@@ -302,7 +304,7 @@ def occurrence_rules(
     for setting, names in (("once", once), ("order", order)):
         if isinstance(names, str) or not all(isinstance(name, str) for name in names):
             raise ConfigError(f"{setting} is {names!r}, but must be a list of labels.")
-    once = known if "*" in once else once
+    once = known if ANY in once else once
     limited = list(dict.fromkeys([*once, *order]))
     for setting, names in (("once", once), ("order", order)):
         for number, name in enumerate(names):

@@ -110,6 +110,12 @@ class Posterior(NamedTuple):
         nothing = np.zeros((0, self.source.n_labels), np.float32)
         return parts[0] if len(parts) == 1 else np.concatenate([nothing, *parts])
 
+    def possible(self) -> Bools:
+        """Return whether each sequence [N] has a labelling under the constraints."""
+        parts = [kernels.lattice.log_partitions(piece.scores, piece.offsets) for piece in self._constrained()]
+        finite: Bools = np.isfinite(np.concatenate([np.zeros(0), *parts]))
+        return finite
+
     def missing(self) -> NDArray[np.float64]:
         """Return upper bounds of the probability [N] that all answers leave out under rules.
 

@@ -16,7 +16,7 @@ from spacy.language import Language
 from ..errors import ConfigError, suggest
 from ..registry import check_types
 
-UNCALIBRATED: dict[str, Any] = {"temperature": 1.0, "calibration": {}}
+UNCALIBRATED: dict[str, Any] = {"temperature": 1.0, "calibration": {}, "cover": {}}
 """The settings that `calibrate` fits to some weights, as they are for others."""
 STEEPEST = 20
 """The numbers of a calibration by type are smaller; see `doc_posterior.calibrated`."""
@@ -93,9 +93,11 @@ class ComponentSettings(dict[str, Any]):
 
 
 def is_learned(key: str, value: Any) -> bool:
-    """Whether a value can be the temperature or the calibration of a model."""
+    """Whether a value can be the temperature, the calibration or the thresholds of coverage of a model."""
     if key == "temperature":
         return _is_number(value) and 0 < value < float("inf")
+    if key == "cover":
+        return isinstance(value, dict) and all(_is_number(share) and 0 < share <= 1 for share in value.values())
     return isinstance(value, dict) and all(map(_is_curve, value.values()))
 
 

@@ -176,6 +176,11 @@ class CRFComponent(TrainablePipe):
         """Return the labels of all tokens.  RAISES ConfigError: If the component is neither trained nor loaded."""
         trained, docs = self.doc_model.current(), list(docs)
         answers, threshold = ask(trained, docs, preset=True), self.cfg.get("threshold", 0.0)
+        if threshold and trained.cover:
+            raise ConfigError(
+                f"{self.name}: threshold = {threshold} drops spans that the thresholds for recall put there. Set it to "
+                "0, or calibrate without --recall."
+            )
         labels, scores, keep = answers.all_labels, None, None
         if threshold or self.cfg["scores"]:
             self._check_probabilities()

@@ -109,7 +109,7 @@ class DocModel:
         """
         self.sync()
         crf, encoder = self.trained()
-        fitted = self.cfg["temperature"], self.cfg["calibration"]
+        fitted = self.cfg["temperature"], self.cfg["calibration"], self.cfg["cover"]
         return Trained(self.reader(), self.method, crf, encoder, *fitted, self.vocab_in_use, self.lock)
 
     def reader(self, strings: dict[int, str] | None = None) -> DocReader:

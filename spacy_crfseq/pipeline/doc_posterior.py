@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc, Span
 
 from ..errors import ConfigError
+from ..inference.cover import cover
 from ..inference.posterior import Posterior
 from ..inference.spread import SpreadPosterior
-from ..schemes import SpanArrays, encode, spans_of, split_tag, tag_table
+from ..schemes import ANY, SpanArrays, encode, named_tags, spans_of, split_tag, tag_table
 from ..threads import cached_property
 from ..training.compatibility import check_global, is_local
 from ..types import Bools, Floats, Ints, LearnedDecoder, Offsets
@@ -128,7 +129,31 @@ class DocPosterior:
     def _decoded(self) -> tuple[Ints, Bools]:
         """The numbers of the predicted tags [T], and whether those of each sequence [N] are certainly the best."""
         method, exact = self._trained.method, np.ones(len(self.word_posterior.offsets) - 1, np.bool_)
-        return self._posterior.decode(method.decoder, method.n_threads, exact), exact
+        labels = self.word_posterior.decode(method.decoder, method.n_threads, exact)
+        if least := self._trained.cover:
+            self._check_cover()
+            groups, values = self.groups([*least]), np.array([*least.values()])
+            labels = cover(self.word_posterior, labels, groups, values, method.decoder, method.n_threads)
+        return labels if self._spread is None else self._spread.labels(labels), exact
+
+    def _check_cover(self) -> None:
+        """RAISES ConfigError: If words cannot be put into spans by their probability."""
+        name, method = self._trained.labels.component, self._trained.method
+        check_global(name, method.loss, "a threshold for recall")
+        if self._scheme is None or self.word_posterior.rules is not None:
+            reason = "its tags mark no spans" if self._scheme is None else "once and order limit its labels"
+            raise ConfigError(f"{name}: a threshold for recall is not possible: {reason}.")
+
+    def groups(self, types: Sequence[str]) -> Bools:
+        """Return which labels of the model each type of spans has [types, L]; "*" stands for all types.
+
+        RAISES ConfigError: If there is no such type.
+        """
+        outside, labels = self.word_posterior.constraints.outside, self._trained.labels
+        return np.array([
+            ~outside if name == ANY else named_tags([name], labels.tags, self._scheme, labels.component)[0] & ~outside
+            for name in types
+        ])  # fmt: skip
 
     @property
     def all_labels(self) -> Ints:

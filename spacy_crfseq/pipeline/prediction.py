@@ -97,6 +97,7 @@ class Trained(NamedTuple):
     method (Method): Its decoder, threads and rules on occurrences.
     temperature (float): Divides the scores.
     calibration (Mapping): The numbers a and b of `doc_posterior.calibrated` for types of spans that have their own.
+    cover (Mapping): By type, the probability from which on a word is put into a span, see `inference.cover`.
     vocab_in_use (VocabInUse): Where new words are looked up.
     lock (RLock): Held while tables of the encoder and of the weights grow, which threads share.
     """
@@ -107,6 +108,7 @@ class Trained(NamedTuple):
     encoder: FrozenEncoder
     temperature: float
     calibration: Mapping[str, Sequence[float]]
+    cover: Mapping[str, float]
     vocab_in_use: VocabInUse
     lock: RLock
 

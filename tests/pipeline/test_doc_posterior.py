@@ -162,13 +162,14 @@ def test_scores_travel_with_the_doc(factory: str, tmp_path: Path) -> None:
 
 def test_settings_and_temperature_are_stored(tmp_path: Path) -> None:
     nlp = trained("crf_ner", scores=True)
-    pipe_of(nlp).cfg.update(temperature=1.7, calibration={"PER": [0.0, 1.0]})
+    pipe_of(nlp).cfg.update(temperature=1.7, calibration={"PER": [0.0, 1.0]}, cover={"*": 0.2})
     nlp.to_disk(tmp_path)
     for copy in (pipe_of(spacy.load(tmp_path)), pickle.loads(pickle.dumps(pipe_of(nlp)))):
         assert copy.cfg["temperature"] == pytest.approx(1.7)
         assert copy.cfg["scores"]
+        assert copy.cfg["cover"] == {"*": 0.2}
     nlp.initialize(lambda: examples(nlp))
-    assert (pipe_of(nlp).cfg["temperature"], pipe_of(nlp).cfg["calibration"]) == (1.0, {})
+    assert [pipe_of(nlp).cfg[key] for key in ("temperature", "calibration", "cover")] == [1.0, {}, {}]
 
 
 def test_a_temperature_divides_the_scores() -> None:

@@ -190,6 +190,8 @@ def test_a_threshold_given_at_loading_is_that_of_the_predictions(tmp_path: Path)
         ("crf_tagger", "threshold", 0.5, "no setting 'threshold'"),
         ("crf_ner", "temperature", 0.0, "temperature cannot be 0.0"),
         ("crf_ner", "calibration", {"PER": [1.0]}, "calibration cannot be"),
+        ("crf_ner", "cover", {"PER": 0.0}, "cover cannot be"),
+        ("crf_ner", "cover", 0.1, "cover cannot be"),
     ],
 )
 def test_settings_that_cannot_be_are_refused_by_name(factory: str, key: str, value: Any, message: str) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -32,7 +32,9 @@ from ...pipeline.select import crfs_of, load_pipeline, model_folder
 from ...pipeline.texts import names_of
 from ...types import Bools
 from .._pages.calibration import SMALLEST, Certainty, Values, calibration, certainty, log_losses
+from .._pages.coverage import Coverage, coverage
 from .._pages.judged import Judged, for_each_component, judge
+from .recall import fit_cover, read_recalls
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -77,16 +79,19 @@ def calibrate(
     bins: int = 10,
     equal_mass: bool = False,
     by_type: bool = False,
+    recall: Sequence[str] = (),
     given: str | None = None,
     force: bool = False,
 ) -> Calibrations:
     """Fit the calibration of components on an annotated file and store it with the model.
 
+    recall (Sequence[str]): Wanted shares of covered spans, see `recall.read_recalls`.
     force (bool): Replace a pipeline that is at `output`, unless it is `model`.
     RAISES CrfError: If a component cannot be calibrated, or a file cannot be read or written.
     """
     from ...pipeline.readers import read_gold
 
+    wanted = read_recalls(recall)
     if output is None and model_folder(model) != Path(model):
         raise ConfigError(f"{model} is a package. Give --output DIR for the calibrated pipeline.")
     if output is not None:
@@ -96,7 +101,7 @@ def calibrate(
     examples = read_gold(nlp, file, layout_of(file, layout, nlp), names_of(given)).examples
 
     def work(pipe: CRFComponent, docs: list[Doc]) -> ComponentCalibration:
-        return _calibrated(pipe, examples, docs, bins, equal_mass, by_type)
+        return _calibrated(pipe, examples, docs, bins, equal_mass, by_type, wanted)
 
     done = Calibrations(*for_each_component(nlp, pipes, examples, work, required=bool(component)))
     if not done.results:
@@ -109,11 +114,18 @@ def calibrate(
 
 
 def _calibrated(
-    pipe: CRFComponent, examples: Sequence[Example], docs: list[Doc], n_bins: int, equal_mass: bool, by_type: bool
+    pipe: CRFComponent,
+    examples: Sequence[Example],
+    docs: list[Doc],
+    n_bins: int,
+    equal_mass: bool,
+    by_type: bool,
+    wanted: Mapping[str, float],
 ) -> ComponentCalibration:
     from ...training.compatibility import check_global
 
     check_global(pipe.name, pipe.method.loss, "a temperature")
+    pipe.cfg["cover"] = {}  # of what is predicted without it
     judged, answers = judge(pipe, examples, docs)
     if not judged.known.any():
         raise DataError(
@@ -132,7 +144,25 @@ def _calibrated(
     if types is not None and types.held_out is not None:
         after = after.with_probabilities(types.held_out)
     tables = [certainty(one, n_bins, equal_mass=equal_mass) for one in (judged, after)]
-    return ComponentCalibration(judged.unit, types, *(table for table in tables if table is not None))
+    recalls = _covered(pipe, examples, docs, temperature, wanted) if wanted else None
+    first, last = (table for table in tables if table is not None)
+    return ComponentCalibration(judged.unit, types, first, last, recalls)
+
+
+def _covered(
+    pipe: CRFComponent, examples: Sequence[Example], docs: list[Doc], temperature: float, wanted: Mapping[str, float]
+) -> Recalls:
+    """Fit thresholds for recall with a temperature, and measure what they bring."""
+    if threshold := pipe.cfg.get("threshold"):
+        raise ConfigError(f"{pipe.name}: --recall adds spans, but threshold = {threshold} drops them. Set it to 0.")
+    if pipe.annotation.scheme is None or pipe.method.once or pipe.method.order:
+        reason = "its tags mark no spans" if pipe.annotation.scheme is None else "once and order limit its labels"
+        raise ConfigError(f"{pipe.name}: --recall is not possible: {reason}.")
+    judged, answers = judge(pipe, examples, docs, pipe.posterior(docs, preset=True, temperature=temperature))
+    before = coverage(judged.gold, judged.found)
+    pipe.cfg["cover"] = fit_cover(answers, judged.gold, wanted)
+    judged, _ = judge(pipe, examples, docs, pipe.posterior(docs, preset=True, temperature=temperature))
+    return Recalls(pipe.cfg["cover"], before, coverage(judged.gold, judged.found))
 
 
 def fit_types(judged: Judged) -> ByType:
@@ -168,8 +198,10 @@ def _store(model: Path, folder: Path, results: dict[str, ComponentCalibration]) 
         file = folder / name / "cfg"
         settings = {**read_settings(file), "temperature": result.after.temperature}
         settings.pop("calibration", None)
+        settings.pop("cover", None)
         curves = {"calibration": result.types.curves} if result.types and result.types.curves else {}
-        write_json(file, {**settings, **curves})
+        cover = {"cover": result.recalls.thresholds} if result.recalls and result.recalls.thresholds else {}
+        write_json(file, {**settings, **curves, **cover})
 
 
 SPREAD = 1.0
@@ -246,13 +278,26 @@ def golden_section(function: Callable[[float], float], low: float, high: float, 
     return (low + high) / 2
 
 
+class Recalls(NamedTuple):
+    """Thresholds for recall by label, and how many gold spans are covered before and after."""
+
+    thresholds: dict[str, float]
+    before: Coverage
+    after: Coverage
+
+
 class ComponentCalibration(NamedTuple):
-    """Calibration of a component before and after, over its "spans" or "tokens"; types: None without `--by-type`."""
+    """Calibration of a component before and after, over its "spans" or "tokens".
+
+    types (ByType | None): None without `--by-type`.
+    recalls (Recalls | None): None without `--recall`.
+    """
 
     unit: str
     types: ByType | None
     before: Certainty
     after: Certainty
+    recalls: Recalls | None = None
 
     def rows(self) -> list[list[str]]:
         """Return the cells of each label, then of all: its number, share correct, and means before and after."""
@@ -275,4 +320,9 @@ class ComponentCalibration(NamedTuple):
             labels = {label: figures._asdict() for label, figures in side.labels.items()}
             sides[name] = {**side.as_json(), "labels": labels}
         by_type = self.types and {name: getattr(self.types, name) for name in ("curves", "gain", "error", "tried")}
-        return {"unit": self.unit, **sides, "by_type": by_type}
+        recall = self.recalls and {
+            "thresholds": self.recalls.thresholds,
+            "before": self.recalls.before.as_json(),
+            "after": self.recalls.after.as_json(),
+        }
+        return {"unit": self.unit, **sides, "by_type": by_type, "recall": recall}

@@ -21,6 +21,7 @@ from ...pipeline.select import load_pipeline
 from ...pipeline.texts import chunks_key, missing_columns, names_of, predicted_columns
 from ...prf import PRF, SEQUENCES, prf
 from ...schemes import OUTSIDE, TagSpan
+from .._pages.coverage import coverage
 from .._pages.spans import FAMILIAR, Familiarity, text_of
 from .against import SAMPLES, Compared, compare
 
@@ -105,6 +106,7 @@ def evaluate(
     raw (bool): Also score it on the texts as they are, see `score_raw`; these metrics are under "raw".
     RAISES CrfError: If the pipeline predicts nothing that the file holds, or the file cannot be read.
     """
+    from ...pipeline.component import CRFComponent
     from ...pipeline.readers import read_gold
     from ...pipeline.white_space import wordwise
 
@@ -121,6 +123,11 @@ def evaluate(
     units = {name: _units(judged, name, key) for name in scored}
     main = preset.score if preset.name != DOCBIN and preset.score in scored else scored[-1]
     metrics, blocks = _scores(nlp, annotated, units, main, seconds)
+    if any(pipe.cfg["cover"] for _, pipe in nlp.pipeline if isinstance(pipe, CRFComponent)):
+        for name in (name for name in units if name in SPAN_COLUMNS):
+            covered = coverage(*units[name][:2])
+            metrics[f"{_prefix(name, key)}covered"] = covered.as_json()
+            blocks.append("\n".join(covered.lines()))
     if corpus is not None:
         learned = read_gold(nlp, corpus, show_layout(corpus, None, preset), known).examples
         training, words = list(map(wordwise, learned)), [_words(example.reference) for example in judged]

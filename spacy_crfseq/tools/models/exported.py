@@ -79,6 +79,8 @@ def exported_model(pipe: CRFComponent, docs: Iterable[Doc], *, wapiti: bool) -> 
         attributes = _with_values(pipe, attributes, docs)
     # weights divided by the temperature have calibrated probabilities without one
     heat, allowed, notes = own.cfg["temperature"], own.labels.constraints, list[str]()
+    if own.cfg["cover"]:
+        notes.append("Thresholds for recall stay behind: a format of weights cannot say them")
     attributes, pairs = (each._replace(values=each.values / heat) for each in (attributes, pairs))
     transitions, start, end = (
         np.asarray(each, np.float64) / heat for each in (crf.views.transitions, crf.views.start, crf.views.end)
