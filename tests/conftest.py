@@ -14,7 +14,9 @@ from typing import Any, cast
 import catalogue
 import numba  # noqa: F401 (kernels are compiled from their first call on)
 import pytest
+import typer.testing
 from hypothesis import settings
+from spacy.lang.en import English
 from spacy.lang.xx import MultiLanguage
 from xdist.scheduler import LoadFileScheduling
 
@@ -61,7 +63,8 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 logging.getLogger("spacy_crfseq").setLevel(logging.ERROR)
 
 
-# Tests make some thousand pipelines, in half the time thanks to the next three changes, about which no test is.
+# Tests make some thousand pipelines, and call hundreds of commands, in half the time thanks to the next four changes,
+# about which no test is.
 
 
 class GroupedEntryPoints:
@@ -93,8 +96,12 @@ with suppress(ImportError, AttributeError):  # other versions have other modules
     config_module: Any = import_module("confection._config")
     config_module.parse_config = parsing_once(config_module.parse_config)
 
-# 170 emoticons, with which a tokenizer takes longer to make than a component; texts of tests have none
-MultiLanguage.Defaults.tokenizer_exceptions = {}
+# some hundred emoticons and abbreviations, with which a tokenizer takes longer to make than a component; texts of tests
+# have none
+MultiLanguage.Defaults.tokenizer_exceptions = English.Defaults.tokenizer_exceptions = {}
+
+# typer makes all commands anew whenever a test calls one
+typer.testing._get_command = lru_cache(maxsize=None)(typer.testing._get_command)  # type: ignore[attr-defined]
 
 
 # compilers make millions of small objects that live on

@@ -7,8 +7,9 @@ configs of all pipelines that have the component, which are then saved with it.
 from __future__ import annotations
 
 import gc
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from copy import deepcopy
+from itertools import compress
 from typing import Any
 
 from spacy.language import Language
@@ -118,11 +119,21 @@ def write_configs(component: Any, settings: Mapping[str, Any]) -> None:
     gives the same object to another pipeline without a call that names this pipeline, and pickle restores both without
     their factories.
     """
-    for nlp in _objects():
-        if issubclass(type(nlp), Language) and hasattr(nlp, "_components"):  # not one that is being made
-            for name, pipe in nlp.components:
-                if pipe is component:
-                    nlp.get_pipe_config(name).update(settings)
+    for nlp in _languages():
+        for name, pipe in nlp.components:
+            if pipe is component:
+                nlp.get_pipe_config(name).update(settings)
+
+
+def _languages() -> Iterator[Language]:
+    """Yield all pipelines of this process; C code looks through its million objects, which takes a few milliseconds."""
+    classes = [Language]
+    for language in classes:  # which grows
+        classes.extend(language.__subclasses__())
+    objects, wanted = _objects(), {id(language) for language in classes}
+    for nlp in compress(objects, map(wanted.__contains__, map(id, map(type, objects)))):
+        if hasattr(nlp, "_components"):  # not one that is being made
+            yield nlp
 
 
 def _objects() -> list[Any]:

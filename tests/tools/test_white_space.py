@@ -78,10 +78,9 @@ def test_fit(both: list[Path]) -> None:
     np.testing.assert_array_equal(*(theta(at / "fit" / "model-best") for at in both))
 
 
-def test_fit_on_a_cluster(both: list[Path]) -> None:
-    pytest.importorskip("distributed")
+def test_fit_on_a_cluster(both: list[Path], client: Any) -> None:
     for at in both:
-        fit(at / "ner.cfg", at / "cluster", dask="local:2")
+        fit(at / "ner.cfg", at / "cluster", dask=client)
     np.testing.assert_array_equal(*(theta(at / "cluster" / "model-best") for at in both))
 
 

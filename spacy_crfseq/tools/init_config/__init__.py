@@ -14,6 +14,7 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from hashlib import blake2b
 from importlib import import_module
 from importlib.util import find_spec
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import typer
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from spacy import util
 from thinc.api import Config
 
@@ -227,22 +228,28 @@ def init_config(settings: ConfigSettings, output: Path | str = "config.cfg") -> 
 
 def _render(settings: ConfigSettings, output: str) -> str:
     """Return the config before spaCy adds its defaults."""
-    environment = Environment(
-        loader=PackageLoader(__package__), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters.update(json=_value, quote=_quoted)
     layout, tasks = settings.layout, settings.tasks
     # a chunker sees a tagger's tags, or those of the corpus, which spaCy's reader does not pass on
     tagged = "tagger" in tasks or ("tag" in layout.columns and layout.name != DOCBIN and layout.form is None)
     learned = {column for column, task in TASK_OF.items() if task in tasks}
     learned |= {"word", "weight", *(["tag"] if "chunker" in tasks and tagged else [])}
     paths = {name: path and str(path) for name, path in settings._asdict().items() if name in PATHS}
-    return environment.get_template("config.cfg.jinja").render(
+    return _template().render(
         {**settings._asdict(), **paths}, factories=TASKS, output=output, tagged=tagged, incorrect=INCORRECT,
         classes=_classes(settings.lang), has_names=_has_names(),
         parts_of_speech=settings.lang in WITH_PARTS and settings.lang in lookups_languages(PARTS),
         read=[column if column in learned else "_" for column in layout.columns],
     )  # fmt: skip
+
+
+@cache
+def _template() -> Template:
+    """Return the template of a config; compiling it takes longer than to fill it in."""
+    environment = Environment(
+        loader=PackageLoader(__package__), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters.update(json=_value, quote=_quoted)
+    return environment.get_template("config.cfg.jinja")
 
 
 def _value(value: Any) -> str:

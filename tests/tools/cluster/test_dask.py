@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +22,11 @@ from spacy_crfseq.pipeline.component import CRFComponent
 from spacy_crfseq.pipeline.start_from import carry_over
 from spacy_crfseq.pipeline.terms import reader_of
 from spacy_crfseq.potentials import layout
-from spacy_crfseq.tools.cluster import Dask, connect
+from spacy_crfseq.tools.cluster import Dask
 from spacy_crfseq.tools.cluster.workers import ShardFutures, gather, spread
 from spacy_crfseq.tools.tag import tag
 from spacy_crfseq.training.objective import Objective
 from tests.commands import Run, refused
-
-
-@pytest.fixture(scope="module")
-def client() -> Iterator[Any]:
-    """Yield the client of a cluster of two workers of one thread each."""
-    pytest.importorskip("distributed")
-    with connect("local:2") as cluster:
-        yield cluster.client
 
 
 def kill_worker(client: Any) -> None:
@@ -369,10 +360,12 @@ def test_nobody_answers(run: Run, model: Path, tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a finalizer of Dask's own
 def test_processes_that_do_not_start(run: Run, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = pytest.importorskip("dask.config")
     (tmp_path / "sitecustomize.py").write_text("import os\nos._exit(1)\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))  # new interpreters end at once
     source = write_texts(tmp_path / "a.txt", 1)
-    refused(run("tag", model, source, "-o", tmp_path / "out", "--dask local:1"), "local:1: processes have ended")
+    with config.set({"distributed.worker.multiprocessing-method": "spawn"}):
+        refused(run("tag", model, source, "-o", tmp_path / "out", "--dask local:1"), "local:1: processes have ended")
 
 
 UNASKED = """
