@@ -12,11 +12,12 @@ import typer
 from spacy import util
 from tqdm import tqdm
 
-from ..corpora.layouts import corpus_block
+from ..corpora.layouts import corpus_block, corpus_place
 from ..corpora.outputs import check_output_folder, locked_folder
 from ..corpora.paths import resolve
 from ..errors import ClusterError, ConfigError, CrfError
 from ..pipeline.clusters import Cluster, connected
+from ..pipeline.configs import load_config
 from ..pipeline.cross_validation import Fold, each_fold
 from ..pipeline.pipeline_training import BEST, CHECKPOINT, LAST, LOG, Outcome, PipelineTraining, set_up
 from ..pipeline.select import start_from
@@ -98,14 +99,31 @@ def cross_validate(
     evaluate_every: int | None = None,
     patience: int | None = None,
     force: bool = False,
+    group: str | None = None,
 ) -> list[Fold]:
     """Train k models of a config, each on all but a k-th of the training corpus, and return their scores on the rest.
 
     output (Path | None): A folder that `fit` is to write later; an error is raised now if it cannot.
+    group (str | None): What no two folds share, see `groups.group_of`; None for copies of a text.
     RAISES CrfError: As `fit` does.
     """
-    training = set_up(config_path, output, overrides or {}, (BEST, LAST), force, say, _files_of(output))
-    return list(each_fold(training, k, evaluate_every, patience))
+    changes = {**(overrides or {}), **_noting(config_path, overrides or {}, group)}
+    training = set_up(config_path, output, changes, (BEST, LAST), force, say, _files_of(output))
+    return list(each_fold(training, k, evaluate_every, patience, group=group))
+
+
+def _noting(config_path: Path, overrides: dict[str, Any], group: str | None) -> dict[str, str]:
+    """Return the override that makes the reader of the training corpus note the groups of texts.
+
+    RAISES ConfigError: If the reader cannot; spaCy's own reads them from the Docs.
+    """
+    config = load_config(config_path, overrides).interpolate() if group is not None else {}
+    reader = str(corpus_block(config, "train_corpus").get("@readers", ""))
+    if group is None or reader == "spacy.Corpus.v1":
+        return {}
+    if not reader.startswith("spacy_crfseq."):
+        raise ConfigError(f"--group {group}: the training corpus has a reader that knows no groups, {reader}.")
+    return {f"{corpus_place(config, 'train_corpus')}.group": group}
 
 
 def _files_of(output: Path | None) -> tuple[str, ...]:
@@ -129,6 +147,7 @@ def fit_cli(
     folds: Annotated[
         int | None, typer.Option("--cross-validate", metavar="K", help="Cross-validate on K folds first")
     ] = None,
+    group: Annotated[str | None, options.group("--cross-validate")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a killed run from its checkpoint")] = False,
     verbose: options.Verbose = False,
 ) -> None:
@@ -140,7 +159,8 @@ def fit_cli(
 
     --cross-validate K trains K models, each on all but a K-th of the training corpus, and prints their scores on the
     rest, with mean and standard deviation. Folds are of whole documents (as the corpus reader makes them), drawn with
-    [training] seed; copies of a text share one. The dev corpus, if any, only decides when training stops. The K models
+    [training] seed; copies of a text share one. With --group, all texts of a source, bank or patient share one: their
+    scores are then those to expect on others. The dev corpus, if any, only decides when training stops. The K models
     are not saved; with --output, one trained on the whole corpus is.
 
     --from MODEL continues from a trained pipeline: each component takes over labels, features and weights of the one of
@@ -166,6 +186,8 @@ def fit_cli(
     overrides = options.config_overrides(ctx, config_path)
     if output is None and folds is None:
         raise ConfigError("Give --output DIR for the models, or --cross-validate K to print scores only.")
+    if group is not None and folds is None:
+        raise ConfigError("--group keeps texts together in folds: give --cross-validate K, too.")
     if folds is not None:
         for option, value in {"dask": dask, "from": start, "resume": resume or None}.items():
             if value is not None:
@@ -180,6 +202,7 @@ def fit_cli(
             evaluate_every=evaluate_every,
             patience=patience,
             force=force,
+            group=group,
         )
         print_folds(results, folds)
         if len(results) < folds:

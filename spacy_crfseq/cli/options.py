@@ -176,6 +176,15 @@ def read_overrides(args: list[str], known: Collection[str] = ()) -> dict[str, An
     return overrides
 
 
+def group(option: str) -> Any:
+    """Return the option --group of a command that divides a corpus by another option."""
+    return typer.Option(
+        metavar="KEY",
+        help=f"With {option}: keep texts of a group on one side. A column, a key of JSON or of a comment in CoNLL-U, "
+        "document, or file",
+    )
+
+
 def number(what: str, least: int = 1, default: str | None = None) -> Any:
     """Return the option -n, the number of items to show or keep; `default` says the default where it is None."""
     return typer.Option("--number", "-n", min=least, help=what, show_default=default or True)

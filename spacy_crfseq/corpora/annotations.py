@@ -134,7 +134,8 @@ def _sentences(path: Path, tokenize: Tokenize, notes: Notes, encoding: str) -> I
             if not text.text.strip():
                 raise _SkippedError("empty")
             placed = counting.placed(text, line, notes)
-            yield _sentence(placed, *tokenize(text.text), line, number, notes)
+            sentence = _sentence(placed, *tokenize(text.text), line, number, notes)
+            yield sentence._replace(comments=_keys_of(entry))
             empty = False
         except _SkippedError as reason:
             notes.skipped[str(reason)] += 1
@@ -144,6 +145,13 @@ def _sentences(path: Path, tokenize: Tokenize, notes: Notes, encoding: str) -> I
     if empty:
         said = "; ".join(text for text, _ in notes.messages(path))
         yield FormatError(path, 0, f"no annotated text in the file. {said}".strip())
+
+
+def _keys_of(entry: Mapping[str, Any]) -> dict[str, str]:
+    """Return the names and numbers in a record and in its "meta", which may be groups of texts."""
+    meta = entry.get("meta")
+    values = {**(meta if isinstance(meta, dict) else {}), **entry}
+    return {key: str(value) for key, value in values.items() if isinstance(value, (str, int)) and key != "text"}
 
 
 def json_records(path: Path, encoding: str, stream: IO[bytes] | None = None) -> Iterator[Record | FormatError]:

@@ -130,7 +130,7 @@ GOLD = {DOCBIN: DOCS, **PRESETS, ANNOTATIONS.name: ANNOTATIONS}
 NAMES = tuple(GOLD)
 ENDINGS = {"txt": ".txt", "jsonl": ".jsonl", DOCBIN: ".spacy", "conllu": ".conllu", "xml": ".xml"}
 """Layouts that have an ending of their own."""
-COLUMNS = ("word", "tag", "pos", "lemma", "morph", *SPAN_COLUMNS, "weight", "_")
+COLUMNS = ("word", "tag", "pos", "lemma", "morph", *SPAN_COLUMNS, "weight", "group", "_")
 
 
 class Asked(NamedTuple):

@@ -12,6 +12,7 @@ from spacy.training import Example
 
 from ..types import Offsets
 from .corpus import Corpus
+from .evidence import group_of_doc
 from .pipeline_training import PipelineTraining
 
 
@@ -31,10 +32,18 @@ class Fold(NamedTuple):
 
 
 def each_fold(
-    training: PipelineTraining, k: int, every: int | None = None, patience: int | None = None, *, scored: bool = True
+    training: PipelineTraining,
+    k: int,
+    every: int | None = None,
+    patience: int | None = None,
+    *,
+    scored: bool = True,
+    group: str | None = None,
 ) -> Generator[Fold, None, None]:
     """Train the pipeline on all folds but one, in turn; use it before asking for the next fold.
 
+    group (str | None): What the documents of a fold share with no other fold, see `groups.group_of`; None for copies
+        of a text.
     Ctrl-C ends the iteration.  The corpus is kept in memory, and is encoded only once if the encoding of a document
     does not depend on the others.
     RAISES CrfError: If k folds are impossible, or a component has been trained before.
@@ -43,7 +52,9 @@ def each_fold(
 
     training.refuse_trained("--cross-validate")
     examples = list(training.corpus)
-    parts = folds([example.reference.text for example in examples], k, training.settings["seed"] or 0)
+    references = [example.reference for example in examples]
+    keys = [doc.text for doc in references] if group is None else [group_of_doc(doc, group) for doc in references]
+    parts = folds(keys, k, training.settings["seed"] or 0)
     pipes, one_sequence_each = training.to_train.values(), False
     if can_share(training):
         for pipe in pipes:

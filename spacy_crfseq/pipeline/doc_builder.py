@@ -21,6 +21,7 @@ from spacy.vocab import Vocab
 from ..corpora import UPOS, Preset, Sentence, check_scheme
 from ..corpora.annotations import INCORRECT
 from ..corpora.columns import MISSING_ENTITY
+from ..corpora.groups import group_of
 from ..errors import ConfigError, FormatError, suggest
 from ..registry import check_types
 from ..schemes import OUTSIDE, TagSpan, decode_lenient, encode, find_invalid, is_tag
@@ -63,6 +64,7 @@ class CorpusSettings:
     joined: float = 0.0
     twice: bool = False
     apart: float = 0.0
+    group: str = ""
 
     def __post_init__(self) -> None:
         check_types("corpus reader", self.__annotations__, vars(self))
@@ -138,6 +140,10 @@ class DocBuilder:
             reference = make(groups, *_stack([*gold, *(starts if tree is None else [])]))
             if multiword := multiword_tokens(sentences):
                 reference.user_data[MULTIWORD_KEY] = multiword
+            if settings.group:
+                from .evidence import GROUP_KEY
+
+                reference.user_data[GROUP_KEY] = group_of(sentences[0], settings.group, settings.path)
             if weight != 1:
                 from .evidence import WEIGHT_KEY
 

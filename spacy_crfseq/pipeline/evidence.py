@@ -24,7 +24,9 @@ KEY = "spacy_crfseq.given"
 """Key in ``doc.user_data`` of a dictionary with the notes for each component."""
 WEIGHT = "crf_weight"
 WEIGHT_KEY: Any = ("._.", WEIGHT, None, None)
-"""spaCy's key of the extension attribute in ``doc.user_data``."""
+GROUP = "crf_group"
+GROUP_KEY: Any = ("._.", GROUP, None, None)
+"""spaCy's keys of the extension attributes in ``doc.user_data``."""
 
 
 class SpanLike(NamedTuple):
@@ -75,11 +77,13 @@ Tags = list[str | Partial | None]
 def register_extensions() -> None:
     """Register the extension attributes, as components and readers do when they are created.
 
-    They are ``doc._.crf_weight``, ``doc._.crf_attributes``, ``span._.crf_score`` and ``token._.crf_score``.
+    They are ``doc._.crf_weight``, ``doc._.crf_group``, ``doc._.crf_attributes``, ``span._.crf_score`` and
+    ``token._.crf_score``.
     """
     settings: tuple[tuple[Any, str, dict[str, Any]], ...] = (
         (Doc, ATTRIBUTES, {"default": None}),
         (Doc, WEIGHT, {"default": 1.0}),
+        (Doc, GROUP, {"default": None}),
         (Span, "crf_score", {"getter": span_score}),
         (Token, "crf_score", {"getter": token_score}),
     )
@@ -94,6 +98,21 @@ def weight_of(doc: Doc) -> float:
     if not isinstance(weight, Real) or not 0 <= float(weight) < math.inf:
         raise DataError(f"{about(doc)}: doc._.{WEIGHT} must be a number of at least 0, but it is {weight!r}.")
     return float(weight)
+
+
+def group_of_doc(doc: Doc, by: str) -> str:
+    """Return the group of a gold Doc: the one that its reader has noted, or an extension attribute of its own.
+
+    RAISES DataError: If it has neither.
+    """
+    own: Any = ("._.", by, None, None)
+    group = doc.user_data.get(GROUP_KEY, doc.user_data.get(own))
+    if group is None:
+        raise DataError(
+            f"{about(doc)} has no group: neither a reader of spacy_crfseq has read it, nor does it have the extension "
+            f"attribute doc._.{by}. Set it, or convert the corpus with --group."
+        )
+    return str(group)
 
 
 def make_evidence(spans: Iterable[Any], allowed: Mapping[int, Iterable[str]] | None) -> DocEvidence:

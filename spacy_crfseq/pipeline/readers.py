@@ -39,6 +39,7 @@ from ..corpora import (
 from ..corpora.annotations import Notes, Tokenize, read_annotations
 from ..corpora.columns import DOCSTART
 from ..corpora.crfsuite import WORD, read_crfsuite
+from ..corpora.groups import group_of
 from ..corpora.guessing import find_layout
 from ..corpora.layouts import ANNOTATIONS, COLUMNS, TEXTS, Asked, layout_by_ending
 from ..corpora.lines import FilePart, check_file, checked, cut, in_bytes
@@ -79,6 +80,7 @@ def create_conll_reader(
     joined: float = 0.0,
     twice: bool = False,
     apart: float = 0.0,
+    group: str = "",
 ) -> "CorpusReader":
     """Create a reader of a column file (``spacy_crfseq.ConllReader.v1``).
 
@@ -105,6 +107,8 @@ def create_conll_reader(
         also expects texts whose sentences are unknown.  Sentences of two documents or with weights stay apart.
     twice (bool): Yield each doc with all sentence starts, too, before the joined form: more accurate, twice as slow.
     apart (float): Share of the docs whose sentences `DocumentWords` and `DocumentLabels` read as docs of their own.
+    group (str): The group of each text, which folds keep together: a column, "document" or "file"; of CoNLL-U also the
+        key of a comment, of JSON a key of the record (into doc._.crf_group).  No doc has sentences of two groups.
 
     A file that ends in .jsonl or .json is read as `create_annotation_reader` does, if columns are word and ent alone.
     Raises ConfigError on invalid settings; the reader raises FormatError with file and line.
@@ -118,7 +122,7 @@ def create_conll_reader(
                 f"{path}: exports of annotation tools hold entities (ent), but the reader's columns name "
                 f"{', '.join(others)}. Give a column file, or train crf_ner alone."
             )
-        return create_annotation_reader(path, limit, weight, encoding)
+        return create_annotation_reader(path, limit, weight, encoding, group)
     check_columns(columns)
     if scheme != "plain":
         scheme = scheme_named(scheme)
@@ -126,7 +130,7 @@ def create_conll_reader(
         raise ConfigError(
             f"scheme = 'plain' marks no spans, but columns holds ent or chunk. Give {' or '.join(SPAN_SCHEMES)}."
         )
-    layout, rest = Preset(CUSTOM, tuple(columns), scheme, encoding, ""), (limit, weight, joined, twice, apart)
+    layout, rest = Preset(CUSTOM, tuple(columns), scheme, encoding, ""), (limit, weight, joined, twice, apart, group)
     return CorpusReader(CorpusSettings(_given(path), layout, tuple(given), unit, chunks_key, on_invalid, *rest))
 
 
@@ -139,6 +143,7 @@ def create_conllu_reader(
     encoding: str = "utf8",
     joined: float = 0.0,
     twice: bool = False,
+    group: str = "",
 ) -> "CorpusReader":
     """Create a reader of a CoNLL-U file (``spacy_crfseq.ConlluReader.v1``).
 
@@ -149,7 +154,7 @@ def create_conllu_reader(
     """
     layout = PRESETS["conllu"]._replace(encoding=encoding)
     settings = CorpusSettings(
-        _given(path), layout, tuple(given), unit, limit=limit, weight=weight, joined=joined, twice=twice
+        _given(path), layout, tuple(given), unit, limit=limit, weight=weight, joined=joined, twice=twice, group=group
     )
     return CorpusReader(settings)
 
@@ -195,6 +200,7 @@ def create_xml_reader(
     weight: float = 1.0,
     encoding: str = "",
     rename: dict[str, str] = {},  # noqa: B006
+    group: str = "",
 ) -> "CorpusReader":
     """Create a reader of XML elements whose children are labelled segments (``spacy_crfseq.XMLReader.v1``).
 
@@ -219,7 +225,7 @@ def create_xml_reader(
     form = XMLForm(sequence, nested, other, tuple(ignore), tuple(attributes), join, pattern, between, rename)
     form.check()
     layout = PRESETS["xml"]._replace(encoding=encoding, form=form)
-    settings = CorpusSettings(_given(path), layout, chunks_key=chunks_key, limit=limit, weight=weight)
+    settings = CorpusSettings(_given(path), layout, chunks_key=chunks_key, limit=limit, weight=weight, group=group)
     return CorpusReader(settings, lambda nlp, file: part_of(_sentences(layout, nlp, file), part, settings.path))
 
 
@@ -233,7 +239,7 @@ def part_of(sentences: Iterator[Sentence], part: str, path: Path) -> Iterator[Se
 
 
 def create_annotation_reader(
-    path: Path | None, limit: int = 0, weight: float = 1.0, encoding: str = "utf8"
+    path: Path | None, limit: int = 0, weight: float = 1.0, encoding: str = "utf8", group: str = ""
 ) -> "CorpusReader":
     """Create a reader of an export of Prodigy, doccano or Label Studio (``spacy_crfseq.AnnotationReader.v1``).
 
@@ -244,7 +250,7 @@ def create_annotation_reader(
     The settings and the errors are those of `create_conll_reader`.
     """
     layout = ANNOTATIONS._replace(encoding=encoding)
-    return CorpusReader(CorpusSettings(_given(path), layout, limit=limit, weight=weight))
+    return CorpusReader(CorpusSettings(_given(path), layout, limit=limit, weight=weight, group=group))
 
 
 def create_text_reader(
@@ -374,7 +380,12 @@ class CorpusReader:
 
     def sentences(self, nlp: Language) -> Iterator[Sentence]:
         """Yield the sentences of all files."""
-        return chain.from_iterable(self._sentences(nlp, part) for part in self._parts())
+        documents = last = 0
+        for part in self._parts():
+            for sentence in self._sentences(nlp, part):
+                last = documents + sentence.document
+                yield sentence._replace(file=sentence.file or str(part.path), document=last)
+            documents = last + 1
 
     def stream(self, nlp: Language) -> Iterator[Example]:
         """Return an iterator over the examples that streams the files and caches nothing."""
@@ -427,12 +438,15 @@ class CorpusReader:
         """Yield the sentences of each doc, and its forms."""
         settings, draw = self._settings, Random(0).random
 
+        def whole(sentence: Sentence) -> tuple[int, str]:
+            return sentence.document, group_of(sentence, settings.group, settings.path) if settings.group else ""
+
         def forms(n: int, starts: Starts) -> list[Starts]:
             return [*([[True] * n] if settings.twice else []), starts]
 
         if settings.unit != "sentence":
             most = PASSAGE if settings.unit == "passage" else sys.maxsize
-            for _, group in groupby(enumerate(sentences), key=lambda item: (item[1].document, item[0] // most)):
+            for _, group in groupby(enumerate(sentences), key=lambda item: (whole(item[1]), item[0] // most)):
                 doc = [sentence for _, sentence in group]
                 yield doc, forms(len(doc), [i == 0 or draw() >= settings.joined for i in range(len(doc))])
             return
@@ -441,7 +455,7 @@ class CorpusReader:
             return
         run = list(islice(sentences, 1))
         for sentence in sentences:
-            if sentence.document != run[0].document or "weight" in sentence.columns or draw() >= settings.joined:
+            if whole(sentence) != whole(run[0]) or "weight" in sentence.columns or draw() >= settings.joined:
                 yield run, forms(len(run), None)
                 run = []
             run.append(sentence)

@@ -147,7 +147,9 @@ def folds(keys: Sequence[Hashable], k: int, seed: int = 0) -> list[Offsets]:
     for number, key in enumerate(keys):
         groups.setdefault(key, []).append(number)
     if len(groups) < k:
-        raise DataError(f"--cross-validate {k}: the training corpus has only {len(groups)} different documents.")
+        raise DataError(
+            f"--cross-validate {k}: the training corpus has only {len(groups)} different documents or groups."
+        )
     order = np.random.default_rng(seed).permutation(len(groups))
     numbers_of: list[list[int]] = [[] for _ in range(k)]
     copies = list(groups.values())

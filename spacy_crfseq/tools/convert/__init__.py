@@ -6,7 +6,9 @@ through Docs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +17,7 @@ import numpy as np
 from ...cli.inputs import show_layout
 from ...corpora import CRFSUITE, DOCBIN, PRESETS, SPAN_COLUMNS, Preset, Sentence, check_scheme, layouts, write_columns
 from ...corpora.columns import MISSING_ENTITY
+from ...corpora.groups import DOCUMENT, group_of
 from ...corpora.outputs import check_output_file
 from ...corpora.saved_models import read_saved_model
 from ...errors import ConfigError, DataError
@@ -110,6 +113,7 @@ def convert(
     *,
     shares: Sequence[int] = (),
     seed: int = 0,
+    group: str | None = None,
     force: bool = False,
 ) -> int:
     """Convert a corpus and return the number of Docs (DocBin) or sentences (columns) written.
@@ -118,6 +122,7 @@ def convert(
     nlp (Language): Its tokenizer splits texts of XML and of exports.
     shares (Sequence[int]): Of the parts for training, development and test; none for one file.
     seed (int): Of the choice of the parts.
+    group (str | None): What no two parts share, see `groups.group_of`; None for marked documents, or copies of a text.
     force (bool): Replace the target if it exists.
     RAISES CrfError: On an unreadable file, and if it lacks annotation that the target holds.
     """
@@ -127,14 +132,14 @@ def convert(
     files = files_of(target, shares)
     for path in files:
         check_output_file(path, corpus.path, force=force)
-    reader = CorpusReader(corpus)
+    reader = CorpusReader(replace(corpus, group=group or ""))
     if layout.name == DOCBIN:
         items: Iterable[Any] = (example.reference for example in reader.stream(nlp))
     else:
         of_docs = corpus.layout.name == DOCBIN
-        sentences = _sentences_of(corpus, layout, nlp) if of_docs else reader.sentences(nlp)
+        sentences = _sentences_of(corpus, layout, nlp, group) if of_docs else reader.sentences(nlp)
         items = (_recoded(sentence, corpus, layout) for sentence in sentences)
-    parts = _split(list(items), shares, seed, of_docs=layout.name == DOCBIN) if shares else [items]
+    parts = _split(list(items), shares, seed, partial(_unit_of, by=group, corpus=corpus)) if shares else [items]
     return sum(_write(path, part, layout) for path, part in zip(files, parts, strict=True))
 
 
@@ -171,10 +176,20 @@ def _write(target: Path, items: Iterable[Any], layout: Preset) -> int:
     return len(binary)
 
 
-def _split(items: list[Any], shares: Sequence[int], seed: int, *, of_docs: bool) -> list[list[Any]]:
-    """Return Docs or sentences by part, in their order; documents, and copies of a sentence, stay together."""
-    whole = not of_docs and len({sentence.document for sentence in items}) > 1
-    units = [item.document if whole else item.text for item in items]
+def _unit_of(item: Any, by: str | None, corpus: CorpusSettings) -> str:
+    """Return the group of a Doc or a sentence; without one, its document if it is marked, or its text."""
+    if isinstance(item, Sentence):
+        if by is not None:
+            return group_of(item, by, corpus.path)
+        return group_of(item, DOCUMENT, corpus.path) if item.document else item.text
+    from ...pipeline.evidence import group_of_doc
+
+    return item.text if by is None else group_of_doc(item, by)
+
+
+def _split(items: list[Any], shares: Sequence[int], seed: int, unit_of: Callable[[Any], str]) -> list[list[Any]]:
+    """Return Docs or sentences by part, in their order; those of a unit stay together."""
+    units = list(map(unit_of, items))
     names = list(dict.fromkeys(units))
     order = np.random.default_rng(seed).permutation(len(names))
     ends = np.cumsum(shares) * len(names) // sum(shares)
@@ -183,7 +198,8 @@ def _split(items: list[Any], shares: Sequence[int], seed: int, *, of_docs: bool)
     for unit, item in zip(units, items, strict=True):
         parts[part_of[unit]].append(item)
     if not all(parts):
-        raise DataError(f"--split: {len(names)} texts or documents are too few for {len(parts)} parts of these shares.")
+        found = f"{len(names)} texts, documents or groups"
+        raise DataError(f"--split: {found} are too few for {len(parts)} parts of these shares.")
     return parts
 
 
@@ -221,15 +237,21 @@ def _recoded(sentence: Sentence, corpus: CorpusSettings, layout: Preset) -> Sent
     return sentence._replace(words=[sentence.words[i] for i in kept], columns=columns, document=0)
 
 
-def _sentences_of(corpus: CorpusSettings, layout: Preset, nlp: Language) -> Iterator[Sentence]:
-    """Yield the sentences of the Docs of a file, with spans tagged in IOB2."""
+def _sentences_of(
+    corpus: CorpusSettings, layout: Preset, nlp: Language, group: str | None = None
+) -> Iterator[Sentence]:
+    """Yield the sentences of the Docs of a file, with spans tagged in IOB2; with their groups, if asked for."""
+    from ...pipeline.evidence import group_of_doc
+
     held, line = tuple(name for name in _written(layout) if name != "word"), 1
     writer = ColumnWriter(Form(held, CHUNKS_KEY, (), {}), ("word", *held), scores=False)
     for number, doc in enumerate(load_docs(corpus.path, nlp.vocab)):
         for name in held:
             _check_annotation(doc, name, layout)
+        noted = {} if group is None else {group: group_of_doc(doc, group)}
         for sentence in writer.sentences(doc):
-            yield sentence._replace(line=line, document=number if corpus.unit == "document" else 0)
+            document = number if corpus.unit == "document" else 0
+            yield sentence._replace(line=line, document=document, comments=noted)
             line += len(sentence.words) + 1
 
 

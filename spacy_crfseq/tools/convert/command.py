@@ -12,6 +12,7 @@ from ...cli.app import command
 from ...cli.console import printer
 from ...corpora import DOCBIN
 from ...corpora.layouts import Asked
+from ...errors import ConfigError
 from ...pipeline.configs import load_config
 from ...schemes import SPAN_SCHEMES
 from . import SOURCES, TARGETS, convert, corpus_of, files_of, shares_of, target_layout
@@ -69,6 +70,7 @@ def convert_cli(
         str | None,
         typer.Option(metavar="SHARES", help="Write OUTPUT-train, -dev and -test, in shares: 80,10,10"),
     ] = None,
+    group: Annotated[str | None, options.group("--split")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of --split")] = 0,
     force: options.Force = False,
     code: options.Code = None,
@@ -81,6 +83,9 @@ def convert_cli(
     words: with a tag for each word, and with spans. --to word,tag writes these columns, as in the training files of
     CRF++ and Wapiti. Columns that the layout of OUTPUT does not have are dropped. Docs from attribute files keep their
     attributes as doc._.crf_attributes. OUTPUT appears only when it is complete.
+
+    --split keeps copies of a text, or marked documents, in one part. With --group, all texts of a source, bank or
+    patient are in one: scores on the test part are then those to expect on others.
 
     XML is split into tokens as init-config does, or as the corpus of --config, which may be that of a trained pipeline.
 
@@ -101,6 +106,8 @@ def convert_cli(
     import spacy
 
     shares = shares_of(split)
+    if group is not None and not shares:
+        raise ConfigError("--group keeps texts together in parts: give --split SHARES, too.")
     read_by = load_config(config, {}).interpolate() if config else {}
     asked = Asked(format, columns, scheme, encoding, rename)
     corpus = corpus_of(source, asked, labels=labels, unit=unit, on_invalid=on_invalid, config=read_by)
@@ -108,6 +115,6 @@ def convert_cli(
     block = read_by.get("nlp", {})
     tokenizer = {"nlp": {"tokenizer": block["tokenizer"]}} if block.get("tokenizer") else {}
     nlp = spacy.blank(block.get("lang", lang), config=tokenizer)
-    count = convert(corpus, target, layout, nlp, shares=shares, seed=seed, force=force)
+    count = convert(corpus, target, layout, nlp, shares=shares, seed=seed, group=group, force=force)
     kind = "docs" if layout.name == DOCBIN else "sentences"
     printer().good(f"Converted {count:,} {kind}: {', '.join(map(str, files_of(target, shares)))}")
