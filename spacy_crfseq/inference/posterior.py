@@ -112,7 +112,7 @@ class Posterior(NamedTuple):
 
     def possible(self) -> Bools:
         """Return whether each sequence [N] has a labelling under the constraints."""
-        parts = [kernels.lattice.log_partitions(piece.scores, piece.offsets) for piece in self._constrained()]
+        parts = [kernels.lattice.log_partitions(*piece.lattice[:2]) for piece in self._constrained()]
         finite: Bools = np.isfinite(np.concatenate([np.zeros(0), *parts]))
         return finite
 
