@@ -287,6 +287,12 @@ def test_state_round_trip(words: dict[str, str], other: str) -> None:
     assert again.find(other) == words.get(other)
 
 
+def test_a_state_without_names_is_refused() -> None:
+    state = ClassTable.of({"a": "01"}).to_state()
+    with pytest.raises(ValueError, match="not there"):
+        ClassTable.from_state({**state, "names": []})
+
+
 @pytest.mark.parametrize(("settings", "message"), [
     ({}, "either path"),
     ({"path": "a", "lookups": "en"}, "either path"),

@@ -1,9 +1,10 @@
 """Attacks on the package: damaged files, impossible settings, odd texts, deaths, full disks, two writers at once.
 
-One file a surface.  What is attacked must succeed with a valid result or refuse in words (see `oracle`).  In the test
-suite each surface tries a few cases, the same ones each time; a longer run draws as many new ones as it is asked for::
+One file a surface; `readers` lists what reads files of users.  What is attacked must succeed with a valid result or
+refuse in words (see `oracle`).  In the test suite each surface tries a few cases, the same ones each time; a longer run
+draws as many new ones as it is asked for::
 
-    FUZZ_CASES=10000 python -m pytest -n 0 tests/fuzz/test_corpora.py
+    FUZZ_CASES=10000 python -m pytest -n 0 tests/fuzz/test_readers.py
 
 A case that found a fault stays as an `@example` or as a row of a table.
 """

@@ -35,8 +35,10 @@ def attempt(act: Callable[[], Any], *named: str) -> Any:
     """
     try:
         return act()
-    except (CrfError, ConfigValidationError, RegistryError) as error:
+    except (CrfError, RegistryError) as error:
         message = str(error)
+    except ConfigValidationError as error:  # commands say of which config
+        message = f"{named} {error}"
     except OSError as error:  # which commands report
         message = f"{error.filename} cannot be read: {error}"
     except ValueError as error:  # spaCy numbers its messages to users

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 import srsly
+from hypothesis import given
+from hypothesis import strategies as st
 from spacy.tokens import Doc
 
 from spacy_crfseq import registry
@@ -19,7 +21,8 @@ from spacy_crfseq.pipeline.model_file import digest_of
 from spacy_crfseq.training.checkpoint import Checkpoint
 from spacy_crfseq.training.fit import fit
 from tests.contracts.test_optimizers import make, problem_for
-from tests.fuzz.oracle import CASES, attempt
+from tests.fuzz.damage import changed
+from tests.fuzz.oracle import attempt, cases
 from tests.pipeline.helpers import SENTENCES, bare_doc, blank, examples, initialize, pipe_of, registered
 from tests.training.test_checkpoint import sealed
 
@@ -75,57 +78,19 @@ def give_values(doc: Doc) -> Doc:
     return doc
 
 
-JUNK: list[Any] = [None, True, 0, -1, 2**31, 2**63 - 1, 0.5, float("nan"), "", "x", b"", b"\xff", [], {}, [[]], [0.0]]
-
-
-def mutated(rng: np.random.Generator, value: Any) -> Any:
-    """Return another value for one place of a tree: cut, doubled, of another type or shape, or extreme."""
-
-    def one_of(values: Any) -> Any:
-        return values[rng.integers(len(values))]
-
-    if rng.random() < 0.15:
-        return one_of(JUNK)
-    if isinstance(value, np.ndarray):
-        if value.size and rng.random() < 0.4:
-            limits: Any = np.iinfo(value.dtype) if value.dtype.kind in "iu" else np.finfo(np.float32)
-            extreme = value.copy()
-            extreme.reshape(-1)[rng.integers(value.size)] = one_of([limits.max, limits.min, 0, limits.max // 2])
-            return extreme
-        at, dtype = int(rng.integers(len(value) + 1)), one_of(["<f4", "<i8", "|u1", "<c8"])
-        with np.errstate(all="ignore"):
-            other = value.astype(dtype)
-        return one_of([value[:at], value[::-1].copy(), value[None], np.repeat(value, 3, 0), value[:0], other])
-    if isinstance(value, bytes) and value:
-        at = int(rng.integers(len(value)))
-        flipped = value[:at] + bytes([value[at] ^ 1 << int(rng.integers(8))]) + value[at + 1 :]
-        return one_of([flipped, value[:at], value * 2, value[8:], value[:-8]])
-    if isinstance(value, dict | list) and value:
-        key = one_of(sorted(value) if isinstance(value, dict) else range(len(value)))
-        other = value.copy()
-        if rng.random() < 0.8:
-            other[key] = mutated(rng, value[key])
-        else:
-            del other[key]
-        return other
-    return one_of(JUNK)
-
-
 @pytest.mark.parametrize("plugin", ["phrases", "classes", "values", "kernel"])
-def test_the_state_of_a_plug_in(plugin: str, configs: Any, stored: Any) -> None:
-    for number in range(CASES or 10):
-        load_mutated(np.random.default_rng(number), plugin, configs, stored[plugin])
-
-
-def load_mutated(rng: np.random.Generator, plugin: str, configs: Any, whole: dict[str, Any]) -> None:
+@cases(10)
+@given(data=st.data())
+def test_the_state_of_a_plug_in(plugin: str, data: st.DataObject, configs: Any, stored: Any) -> None:
+    whole, config = stored[plugin], configs[plugin]
     head = srsly.msgpack_loads(whole["model"])
-    if configs[plugin].get("attributes"):
-        head["attributes"] = {"one": mutated(rng, head["attributes"]["one"])}
+    if config.get("attributes"):
+        head["attributes"] = {"one": data.draw(changed(head["attributes"]["one"]))}
     else:
         body = srsly.msgpack_loads(head["model"])
-        head["model"] = srsly.msgpack_dumps({**body, "potentials": mutated(rng, body["potentials"])})
+        head["model"] = srsly.msgpack_dumps({**body, "potentials": data.draw(changed(body["potentials"]))})
     packed = srsly.msgpack_dumps({**head, "digest": digest_of(head)})
-    nlp = blank("crf_ner", **configs[plugin])
+    nlp = blank("crf_ner", **config)
 
     def load() -> None:
         pipe_of(nlp).from_bytes(srsly.msgpack_dumps({**whole, "model": packed}), exclude=["vocab"])
@@ -152,19 +117,16 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return found
 
 
-def test_checkpoints(checkpoints: dict[str, bytes], tmp_path: Path) -> None:
-    for number in range(CASES or 60):
-        name = NAMES[number % len(NAMES)]
-        resume_mutated(np.random.default_rng(number), name, checkpoints[name], tmp_path / "damaged")
-
-
-def resume_mutated(rng: np.random.Generator, name: str, whole: bytes, path: Path) -> None:
-    content = srsly.msgpack_loads(whole)
-    if rng.random() < 0.1:
-        content = mutated(rng, content)
+@pytest.mark.parametrize("name", NAMES)
+@cases(3)
+@given(data=st.data())
+def test_checkpoints(name: str, data: st.DataObject, checkpoints: dict[str, bytes], folder: Path) -> None:
+    content, path = srsly.msgpack_loads(checkpoints[name]), folder / "damaged"
+    part = data.draw(st.sampled_from(["facts", "run", "run", "run", "trained", "component", ""]))
+    if part:
+        content[part] = data.draw(changed(content[part]))
     else:
-        part = ["facts", "run", "run", "run", "trained", "component"][rng.integers(6)]
-        content[part] = mutated(rng, content[part])
+        content = data.draw(changed(content))
     path.write_bytes(sealed(content))
     training, optimizer = problem_for(name), make(name, max_iterations=4)
     theta = np.zeros(training.layout.size)
@@ -178,3 +140,8 @@ def resume_mutated(rng: np.random.Generator, name: str, whole: bytes, path: Path
         with np.errstate(all="ignore"):
             # numbers may be wrong, but their kinds are right
             attempt(lambda: fit(training.objective, optimizer, theta, begun=found[1]))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("states")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import math
 import os
 from pathlib import Path
 from typing import Any
@@ -168,45 +167,6 @@ def test_a_line_that_is_no_entry_is_named_and_the_file_stays(line: bytes, tmp_pa
     with pytest.raises(FormatError, match=r"journal.jsonl:2: .*Remove the line"):
         Journal(path)
     assert path.read_bytes() == content
-
-
-VALUES: list[Any] = [
-    None,
-    True,
-    -1,
-    0,
-    10**10,
-    1.5,
-    math.nan,
-    math.inf,
-    "",
-    "x",
-    "\ud800",
-    [],
-    [[]],
-    [[0]],
-    {},
-    {"a": 1},
-    [{}],
-]
-
-
-@given(st.data())
-def test_an_entry_with_a_damaged_value_is_refused_in_words_or_is_sound(data: st.DataObject) -> None:
-    entry: Any = json.loads(json.dumps(accept("k", "1", TagSpan(0, 1, "PER"), predicted=[(0, 1, "PER", 0.5)], model=3)))
-    inside = entry
-    while isinstance(inside, (dict, list)) and inside:
-        keys = sorted(inside) if isinstance(inside, dict) else list(range(len(inside)))
-        key = data.draw(st.sampled_from(keys))
-        if data.draw(st.booleans()) or not isinstance(inside[key], (dict, list)) or not inside[key]:
-            inside[key] = data.draw(st.sampled_from(VALUES))
-            break
-        inside = inside[key]
-    try:
-        decision = Decision.of(entry)
-    except DataError:
-        return
-    assert Decision.of(json.loads(json.dumps(decision.as_json(), allow_nan=False))) == decision
 
 
 @pytest.mark.parametrize(
