@@ -3,7 +3,6 @@
 import os
 import random
 import re
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -62,13 +61,8 @@ ADJECTIVES = ["old", "blue", "quick", "small"]
 VERBS = ["sees", "finds", "sold", "paints"]
 
 
-# A parent that ignores SIGINT, as a shell's background job does, hands that down: set it back.
-_SPACY = (
-    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    "from spacy.cli import setup_cli; setup_cli()"
-)
-CRFSEQ = [sys.executable, "-W", "error", "-c", _SPACY, "crfseq"]
-"""How a command is called in a process of its own, which Ctrl-C can end."""
+CRFSEQ = ["-W", "error", "-c", "from spacy.cli import setup_cli; setup_cli()", "crfseq"]
+"""How Python calls a command in a process of its own, see `forks`."""
 
 posix = pytest.mark.skipif(os.name != "posix", reason="Windows has no SIGINT for one process, modes and locks of files")
 

@@ -3,14 +3,15 @@
 import os
 import re
 import struct
-import subprocess
 from collections.abc import Sequence
 
 import pytest
 
+from tests.forks import start
 
-def run_on_terminal(command: Sequence[str], columns: int = 120) -> tuple[int, str]:
-    """Run a command on a terminal and return its exit code and what it wrote there.
+
+def run_on_terminal(arguments: Sequence[str], columns: int = 120) -> tuple[int, str]:
+    """Run ``python ARGUMENTS``, see `forks`, on a terminal; return its exit code and what it wrote there.
 
     The notice that kernels are compiled is left out: it depends on what other tests have compiled.
     """
@@ -19,7 +20,7 @@ def run_on_terminal(command: Sequence[str], columns: int = 120) -> tuple[int, st
     fcntl.ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     environment = {**os.environ, "PYTHONIOENCODING": "utf8"}
     environment.pop("COLUMNS", None)
-    process = subprocess.Popen(command, stdin=inside, stdout=inside, stderr=inside, env=environment)
+    process = start(arguments, stdin=inside, stdout=inside, stderr=inside, env=environment)
     os.close(inside)
     said = b""
     while True:

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,7 @@ from spacy.tokens import DocBin
 from typer.testing import CliRunner
 
 import spacy_crfseq.cli.program  # noqa: F401
+from tests import forks
 from tests.pipeline.helpers import SENTENCES, gold_doc
 
 TINY = ["--training.max_steps=8", "--training.eval_frequency=4", "--training.seed=1"]
@@ -23,10 +22,8 @@ TEXT = "Anna lives in New York ."
 
 
 def run(*command: str | Path) -> str:
-    """Run Python in a new process, and return what it printed."""
-    environment = {**os.environ, "PYTHONIOENCODING": "utf8", "WASABI_NO_PRETTY": "1"}
-    command = (sys.executable, *map(str, command))
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, encoding="utf8", check=False)
+    """Run Python in a process of its own, and return what it printed."""
+    done = forks.run(command, env={**os.environ, "PYTHONIOENCODING": "utf8", "WASABI_NO_PRETTY": "1"})
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     return done.stdout + done.stderr
@@ -130,15 +127,13 @@ def test_debug_model(folder: Path) -> None:
     ],
 )
 def test_an_override_that_nothing_reads_is_refused(folder: Path, typo: str, place: str, program: list[str]) -> None:
-    arguments = [sys.executable, *program, "train", folder / "config.cfg", *paths(folder), *TINY]
+    arguments = [*program, "train", folder / "config.cfg", *paths(folder), *TINY]
     environment = {**os.environ, "PYTHONIOENCODING": "utf8"}
     if place == "environment":
         environment["SPACY_CONFIG_OVERRIDES"] = typo
     else:
         arguments.append(typo)
-    done = subprocess.run(
-        [*map(str, arguments)], capture_output=True, text=True, env=environment, encoding="utf8", check=False
-    )
+    done = forks.run(arguments, env=environment)
     assert done.returncode == 1, done.stdout + done.stderr
     if "extra fields not permitted" not in done.stdout:  # as older releases of spaCy say of [training]
         assert f"{typo.partition('=')[0]} changes nothing" in done.stderr
@@ -154,7 +149,6 @@ def test_overrides_are_those_of_the_file_where_components_are_sourced(folder: Pa
     arguments = ["-m", "spacy", "train", "--verbose", tmp_path / "config.cfg", *paths(folder), *TINY]
     arguments += ['--training.frozen_components=["sourced"]', f"--paths.model={folder / 'out' / 'model-best'}"]
     run(*arguments)
-    command = [sys.executable, *map(str, arguments), "--components.sourced.threshold=0.5"]
-    done = subprocess.run(command, capture_output=True, encoding="utf8", check=False)
+    done = forks.run([*arguments, "--components.sourced.threshold=0.5"])
     assert done.returncode == 1
     assert "--components.sourced.threshold changes nothing" in done.stderr

@@ -32,6 +32,7 @@ from spacy_crfseq.pipeline.readers import CorpusReader, read_examples
 from spacy_crfseq.pipeline.select import load_pipeline
 from spacy_crfseq.pipeline.training import Training
 from spacy_crfseq.training.checkpoint import Checkpoint
+from tests import forks
 from tests.commands import CRFSEQ, Run, posix, refused, worked
 from tests.terminal import run_on_terminal
 
@@ -393,7 +394,7 @@ def test_ctrl_c_saves_the_best_so_far(
     config = configure(tmp_path / "c.cfg", "crf_tagger", "crf_chunker", "crf_ner", components=endless)
     out = tmp_path / "out"
     command = [*CRFSEQ, "fit", str(config), "--output", str(out), *paths, "--patience", "0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = forks.start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
     for line in process.stdout:
         if line.startswith("crf_chunker iteration=3"):
@@ -551,7 +552,7 @@ def killed(
     training = 'annotating_components = ["crf_tagger"]'
     config = configure(folder / "c.cfg", *NAMES, components=COMPONENTS, training=training)
     output = folder / "out"
-    child = subprocess.Popen([sys.executable, "-c", FIT, config, output, corpus.train, corpus.dev])
+    child = forks.start(["-c", FIT, config, output, corpus.train, corpus.dev])
     until = time.monotonic() + 60
     while time.monotonic() < until and child.poll() is None:
         if (output / CHECKPOINT).exists() and len(iterations(output)) > 20:

@@ -4,7 +4,6 @@ import io
 import json
 import math
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -183,7 +182,7 @@ def test_before_the_first_iteration_there_is_nothing_to_tell(tmp_path: Path) -> 
 
 def test_curves_on_a_terminal(tmp_path: Path) -> None:
     config = configure(tmp_path, "crf_ner", batcher=SMALL)
-    command = [sys.executable, "-W", "error:::spacy_crfseq", "-c", SPACY, "train", str(config)]
+    command = ["-W", "error:::spacy_crfseq", "-c", SPACY, "train", str(config)]
     code, text = run_on_terminal(command)
     assert code == 0, text
     assert re.search(r"crf_ner objective [\d,.]+ [▁▂▃▄▅▆▇█]+  score [\d.]+ [▁▂▃▄▅▆▇█]+", text)

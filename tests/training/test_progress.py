@@ -1,10 +1,8 @@
 """A bar within a long iteration: on a terminal it counts parts of the texts, in a pipe nothing is written."""
 
-import subprocess
-import sys
-
 import pytest
 
+from tests import forks
 from tests.terminal import run_on_terminal
 
 TRAIN = """
@@ -23,16 +21,15 @@ print("trained")
 
 @pytest.mark.parametrize(("algorithm", "title"), [("lbfgs", "Pass: "), ("l2sgd", "Epoch: ")])
 def test_a_terminal_shows_parts_of_an_iteration_that_takes_long(algorithm: str, title: str) -> None:
-    code, said = run_on_terminal([sys.executable, "-c", TRAIN, algorithm, "0"])
+    code, said = run_on_terminal(["-c", TRAIN, algorithm, "0"])
     assert code == 0, said
     assert title in said
     assert "trained" in said
-    code, said = run_on_terminal([sys.executable, "-c", TRAIN, algorithm, "1000"])
+    code, said = run_on_terminal(["-c", TRAIN, algorithm, "1000"])
     assert (code, title in said) == (0, False), said
 
 
 def test_a_pipe_gets_nothing() -> None:
-    command = [sys.executable, "-c", TRAIN, "lbfgs", "0"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout == "trained\n"
+    done = forks.run(["-c", TRAIN, "lbfgs", "0"])
+    assert (done.returncode, done.stdout) == (0, "trained\n")
     assert "Pass" not in done.stderr

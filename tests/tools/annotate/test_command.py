@@ -17,6 +17,7 @@ import pytest
 from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.files import digest
 from spacy_crfseq.tools.annotate.command import token_of
+from tests import forks
 from tests.commands import Run, posix, refused, worked
 
 
@@ -62,11 +63,12 @@ def test_without_the_extra_the_command_says_what_to_install(
 @posix
 def test_the_command_prints_an_address_and_ends_with_ctrl_c(texts: Path, tmp_path: Path) -> None:
     pytest.importorskip("starlette", reason="the extra 'annotate' is not installed")
-    command = [sys.executable, "-m", "spacy", "crfseq", "annotate", texts, "--labels", "PER,LOC", "--port", "0"]
     folder = tmp_path / "project"
+    command = ["-m", "spacy", "crfseq", "annotate", texts, "--labels", "PER,LOC", "--port", "0", "--no-classes"]
+    command += ["--output", folder]
     addresses = []
     for _ in range(2):
-        process = subprocess.Popen([*command, "--output", folder], stdout=subprocess.PIPE, text=True)
+        process = forks.start(command, stdout=subprocess.PIPE)
         try:
             assert process.stdout is not None
             line = process.stdout.readline()
@@ -75,7 +77,7 @@ def test_the_command_prints_an_address_and_ends_with_ctrl_c(texts: Path, tmp_pat
             addresses.append(address[0].rsplit("/", 2)[1])
             with urllib.request.urlopen(address[0]) as page:
                 assert b"<title>Annotate</title>" in page.read()
-            second = subprocess.run([*command, "--output", folder], capture_output=True, text=True, timeout=60)
+            second = forks.run(command)
             assert second.returncode == 1
             assert "another process" in second.stderr
             process.send_signal(signal.SIGINT)

@@ -8,7 +8,6 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 import urllib.request
 import warnings
 from collections.abc import Callable, Iterator
@@ -29,6 +28,7 @@ from spacy_crfseq.pipeline.readers import read_gold
 from spacy_crfseq.tools.annotate.exports import FORMATS
 from spacy_crfseq.tools.annotate.project import Project
 from spacy_crfseq.tools.annotate.server import LARGEST, make_app
+from tests import forks
 from tests.commands import posix
 from tests.tools.annotate.conftest import gold, work
 
@@ -166,21 +166,8 @@ def test_a_fault_of_the_program_is_told_as_json_and_is_in_the_terminal(
 
 @posix
 def test_a_client_that_goes_away_leaves_no_traceback(texts: Path, tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "spacy",
-        "crfseq",
-        "annotate",
-        texts,
-        "--labels",
-        "A",
-        "--port",
-        "0",
-        "-o",
-        tmp_path / "p",
-    ]
-    process = subprocess.Popen([*command, "--no-classes"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command = ["-m", "spacy", "crfseq", "annotate", texts, "--labels", "A", "--port", "0", "-o", tmp_path / "p"]
+    process = forks.start([*command, "--no-classes"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
     address = re.search(r"http://127\.0\.0\.1:(\d+)/(\S+)/", process.stdout.readline())
     assert address is not None

@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import pickle
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from spacy_crfseq.corpora.conllu import read_conllu
 from spacy_crfseq.errors import FormatError
 from spacy_crfseq.tools.tag import RECORDS, TagReport, tagger
 from spacy_crfseq.tools.tag import tag as tag_files
+from tests import forks
 from tests.commands import Run, refused, worked
 from tests.pipeline import helpers
 
@@ -146,8 +146,7 @@ def test_standard_streams(model: Path) -> None:
 
 
 def command(*arguments: object, stdin: str | None = None, **options: Any) -> subprocess.CompletedProcess[str]:
-    call = [sys.executable, "-m", "spacy", "crfseq", "tag", *map(str, arguments)]
-    return subprocess.run(call, input=stdin, capture_output=True, text=True, timeout=120, check=False, **options)
+    return forks.run(["-m", "spacy", "crfseq", "tag", *arguments], stdin, **options)
 
 
 def test_ctrl_c_says_how_to_continue(run: Run, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
