@@ -1,0 +1,85 @@
+"""The recognizer in examples/presidio: Presidio's results have the probabilities of the model."""
+
+import importlib
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import spacy
+
+from tests.pipeline.helpers import pipe_of, trained
+from tests.project.pages import ROOT, blocks, read
+
+pytest.importorskip("presidio_analyzer", reason="presidio-analyzer is not installed")
+FOLDER = ROOT / "examples" / "presidio"
+TEXT = "Bob met Ada in Oslo."
+
+
+@pytest.fixture
+def recognizer(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(FOLDER))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return importlib.import_module("crf_recognizer").CRFRecognizer
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    nlp = trained("crf_ner")
+    nlp.to_disk(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def engine_of(model: Path) -> Any:
+    from presidio_analyzer.nlp_engine import SpacyNlpEngine
+
+    engine = SpacyNlpEngine(models=[{"lang_code": "en", "model_name": str(model)}])
+    engine.load()
+    return engine
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["the pipeline of the engine", "a pipeline of its own"])
+def test_scores_are_probabilities(own: bool, recognizer: Any, model: Path) -> None:
+    from presidio_analyzer import AnalyzerEngine, RecognizerRegistry
+
+    engine = engine_of(model)
+    registry = RecognizerRegistry(recognizers=[recognizer(model if own else None)], supported_languages=["en"])
+    results = AnalyzerEngine(registry=registry, nlp_engine=engine).analyze(TEXT, language="en")
+    doc = spacy.load(model)(TEXT)
+    names = {"PER": "PERSON", "LOC": "LOCATION"}
+    expected = {(names[ent.label_], ent.start_char, ent.end_char): ent._.crf_score for ent in doc.ents}
+    assert {(one.entity_type, one.start, one.end): one.score for one in results} == pytest.approx(expected)
+    assert len(expected) >= 2
+    assert 0.85 not in expected.values()
+
+
+def test_only_what_is_asked_for_and_supported_is_reported(recognizer: Any, model: Path) -> None:
+    own = recognizer(model, entities={"PER": "NAME"}, supported_entities=["NAME"])
+    assert {one.entity_type for one in own.analyze(TEXT, ["NAME", "LOC"])} == {"NAME"}
+    assert own.analyze(TEXT, ["LOC"]) == []
+    assert {"NAME", "LOC"} <= set(recognizer(model, entities={"PER": "NAME"}).supported_entities)
+    assert recognizer().analyze(TEXT, ["PERSON"]) == []
+
+
+def test_entities_of_a_ruler_have_another_score(recognizer: Any, model: Path) -> None:
+    nlp = spacy.load(model)
+    ruler: Any = nlp.add_pipe("entity_ruler", first=True)
+    ruler.add_patterns([{"label": "LOC", "pattern": "Oslo"}])
+    nlp.to_disk(model.parent / "ruled")
+    results = recognizer(model.parent / "ruled", other_score=0.5).analyze(TEXT, ["PERSON", "LOCATION"])
+    assert {one.entity_type: one.score for one in results}["LOCATION"] == 0.5
+    assert all(one.score != 0.5 for one in results if one.entity_type == "PERSON")
+
+
+def test_the_code_of_the_readme_runs(
+    recognizer: Any, model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nlp = spacy.load(model)
+    pipe_of(nlp).cfg["cover"] = {"*": 0.01}
+    (model.parent / "training").mkdir()
+    nlp.to_disk(model.parent / "training" / "hiding")
+    monkeypatch.chdir(model.parent)
+    (code,) = blocks("python", read(FOLDER / "README.md"))
+    exec(code.replace("Ruth Calder opened a library in March.", TEXT), {})
+    assert "PERSON 0 3" in capsys.readouterr().out
