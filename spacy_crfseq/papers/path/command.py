@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from math import isfinite
 from pathlib import Path
@@ -30,6 +30,8 @@ from ...types import Floats
 from . import PathStep, choose, follow, has_passed_its_best, schedule, sparse_start
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from ...training.fit import Progress
 
 LOG, PAGE = "path.jsonl", "path.html"
@@ -56,16 +58,41 @@ class PathResult(NamedTuple):
     untrained: list[str]
 
 
+class PathSettings(NamedTuple):
+    """The strengths of a path, and the choice among its models.
+
+    first, last (float | None): The largest and the smallest rho1; None for `sparse_start`, and until the score falls.
+    steps (int): Models to train, at most.
+    rho2 (float | None): Strength of the squared norm; None for that of the config.
+    within (float): Points below the best score that the chosen model may have.
+    """
+
+    first: float | None = None
+    last: float | None = None
+    steps: int = 12
+    rho2: float | None = None
+    within: float = 0.0
+
+    def check(self) -> None:
+        """Raise ConfigError on settings that no path can have."""
+        if not all(map(isfinite, (self.first or 0.0, self.last or 0.0, self.rho2 or 0.0, self.within))):
+            raise ConfigError("--from, --to, --rho2 and --within must be finite numbers.")
+        if self.first is not None and self.last is not None:
+            schedule(self.first, self.last, self.steps)
+        ends = (1.0 if end is None else end for end in (self.first, self.last))
+        if min(ends) <= 0 or (self.rho2 or 0.0) < 0 or self.within < 0:
+            raise ConfigError("--from and --to must be above 0, --rho2 and --within 0 or more.")
+
+
+WHOLE_PATH = PathSettings()
+
+
 def find_regularization(
     config_path: Path,
     output: Path,
     component: str | None = None,
+    path: PathSettings = WHOLE_PATH,
     *,
-    first: float | None = None,
-    last: float | None = None,
-    steps: int = 12,
-    rho2: float | None = None,
-    within: float = 0.0,
     force: bool = False,
     overrides: Mapping[str, Any] | None = None,
     say: Say = log,
@@ -74,61 +101,76 @@ def find_regularization(
     """Follow a path, save the chosen model and a table of all; None if interrupted before there was a model.
 
     component (str | None): None for the only one that is to be trained.
-    first, last (float | None): The largest and the smallest rho1; None for `sparse_start`, and until the score falls.
-    steps (int): Models to train, at most.
-    rho2 (float | None): Strength of the squared norm; None for that of the config.
-    within (float): Points below the best score that the chosen model may have.
+    path (PathSettings): The strengths, and the choice among the models.
     force (bool): Replace a model that is in the folder.
     show (Callable): Called with the models so far, and the number of the one that would be chosen now.
     RAISES CrfError: On settings, a config or a corpus that it cannot work with.
     """
-    if not all(map(isfinite, (first or 0.0, last or 0.0, rho2 or 0.0, within))):
-        raise ConfigError("--from, --to, --rho2 and --within must be finite numbers.")
-    if first is not None and last is not None:
-        schedule(first, last, steps)
-    if min(1.0 if end is None else end for end in (first, last)) <= 0 or (rho2 or 0.0) < 0 or within < 0:
-        raise ConfigError("--from and --to must be above 0, --rho2 and --within 0 or more.")
+    path.check()
     training = set_up(config_path, output, dict(overrides or {}), [BEST], force, say, (LOG, PAGE))
     name = training.one_to_train(component)
     untrained = [other for other in training.to_train if other not in {name, *training.resumed}]
     _check_inputs(training, name, untrained)
-    training, rho2 = _with_method(training, name, rho2, say)
+    training, rho2 = _with_method(training, name, path.rho2, say)
     if next(iter(training.read_dev()), None) is None:
         raise DataError("A path chooses by the score on a dev corpus, but there is none. Give --paths.dev FILE.")
     training.encode()
-    found, solutions, interrupted = list[PathStep](), list[Any](), False
-    with locked_folder(output), _PathBar(steps) as bar:
+    steps, solutions, interrupted = list[PathStep](), list[_Solution](), False
+    with locked_folder(output), _PathBar(path.steps) as bar:
         try:
-            (turn,) = islice(training._replace(to_train={name: training.to_train[name]}).turns(), 1)
-            optimizer = turn.pipe.training.optimizer(training.settings["seed"])
-            with turn.pipe.training.training_on(turn.examples, turn.dev) as (objective, evaluate):
-                assert evaluate is not None
-                theta = np.zeros_like(turn.pipe.crf.theta)
-                begin, near = (
-                    (first, theta) if first else (sparse_start(objective, optimizer, theta, rho2=rho2, watch=bar.watch))
-                )
-                end = last or begin / FACTOR ** (steps - 1)
-                strengths = schedule(max(begin, end), end, steps)
-                path = follow(objective, optimizer, strengths, near, evaluate, rho2=rho2, watch=bar.watch)
-                for step, solution in path:
-                    bar.add(step)
-                    places = np.flatnonzero(solution)  # most weights are zero
-                    solutions.append((places, solution[places]))
-                    found.append(step)
-                    chosen = choose(found, within / 100)
-                    show(found, chosen)
-                    _write_table(output / LOG, found, chosen)
-                    if last is None and has_passed_its_best(found):
-                        break
+            for step, theta in _models(training, name, path, rho2, bar):
+                steps.append(step)
+                solutions.append(_Solution.of(theta))
+                chosen = choose(steps, path.within / 100)
+                show(steps, chosen)
+                _write_table(output / LOG, steps, chosen)
         except KeyboardInterrupt:
             interrupted = True
-        if not found:
+        if not steps:
             return None
-        chosen, theta = choose(found, within / 100), np.zeros_like(theta)
-        theta[solutions[chosen][0]] = solutions[chosen][1]
-        result = PathResult(found, chosen, theta, interrupted, untrained)
+        chosen = choose(steps, path.within / 100)
+        result = PathResult(steps, chosen, solutions[chosen].theta(), interrupted, untrained)
         _save(training, name, result, rho2, output)
     return result
+
+
+class _Solution(NamedTuple):
+    """The weights of a model, most of which are zero: their number, and places and values of the others."""
+
+    size: int
+    places: NDArray[np.intp]
+    values: Floats
+
+    @classmethod
+    def of(cls, theta: Floats) -> _Solution:
+        places = np.flatnonzero(theta)
+        return cls(len(theta), places, theta[places])
+
+    def theta(self) -> Floats:
+        theta = np.zeros(self.size, self.values.dtype)
+        theta[self.places] = self.values
+        return theta
+
+
+def _models(
+    training: PipelineTraining, name: str, path: PathSettings, rho2: float, bar: _PathBar
+) -> Iterator[tuple[PathStep, Floats]]:
+    """Yield the models of a path and their weights [D], to its end or until the dev score has passed its best."""
+    (turn,) = islice(training._replace(to_train={name: training.to_train[name]}).turns(), 1)
+    optimizer = turn.pipe.training.optimizer(training.settings["seed"])
+    with turn.pipe.training.training_on(turn.examples, turn.dev) as (objective, evaluate):
+        assert evaluate is not None
+        first, start = path.first, np.zeros_like(turn.pipe.crf.theta)
+        if first is None:
+            first, start = sparse_start(objective, optimizer, start, rho2=rho2, watch=bar.watch)
+        last = path.last or first / FACTOR ** (path.steps - 1)
+        strengths, steps = schedule(max(first, last), last, path.steps), list[PathStep]()
+        for step, theta in follow(objective, optimizer, strengths, start, evaluate, rho2=rho2, watch=bar.watch):
+            bar.add(step)
+            steps.append(step)
+            yield step, theta
+            if path.last is None and has_passed_its_best(steps):
+                return
 
 
 def _check_inputs(training: PipelineTraining, name: str, untrained: list[str]) -> None:
@@ -288,7 +330,7 @@ def find_regularization_cli(
         rows.add(_cells(steps[-1], chosen == len(steps) - 1))
 
     result = find_regularization(
-        config_path, output, component, first=first, last=last, steps=steps, rho2=rho2, within=within, force=force,
+        config_path, output, component, PathSettings(first, last, steps, rho2, within), force=force,
         overrides=options.config_overrides(ctx, config_path), say=say, show=show,
     )  # fmt: skip
     msg = printer()
