@@ -23,11 +23,11 @@ NEAR = (1.0, 0.1)
 class Corpus:
     """The parts of a corpus and the settings of its experiments."""
 
-    def __init__(self, name: str, language: str, options: Options) -> None:
+    def __init__(self, name: str, options: Options) -> None:
         import spacy
 
         self.settings, self.quick = config(name), options.quick
-        self.nlp = spacy.blank(language)
+        self.nlp = spacy.blank(self.settings["setting"]["lang"])
         self.parts: dict[str, Examples] = {
             part: read(self.nlp, options, self.settings, part, options.few(300)) for part in ("train", "dev", "test")
         }
@@ -106,36 +106,26 @@ class Corpus:
         return round(100 * sum(own != gold for own, gold in pairs) / len(pairs), 2)
 
 
-def _losses(name: str, language: str, features: str, options: Options) -> list[Row]:
-    corpus = Corpus(name, language, options)
-    task, methods = corpus.task(features), corpus.settings["methods"]
-    rows = [corpus.row(task, name, method) for name, method in methods.items()]
-    if "dictionary" in corpus.settings:
-        task = corpus.task(features, **corpus.settings["dictionary"])
+def _rows(name: str, run: str, features: str, options: Options) -> list[Row]:
+    """Return a row for each method of a run and each number of sentences, and rows with a tag dictionary."""
+    corpus, rows = Corpus(name, options), list[Row]()
+    block = corpus.settings["runs"][run]
+    methods = corpus.settings[block["methods"]]
+    for sentences in block.get("sentences", [None]):
+        task = corpus.task(features, sentences)
+        of = {"sentences": sentences} if sentences else {}
+        rows += [corpus.row(task, method, methods[method], **of) for method in block.get("only", methods)]
+    if "dictionary" in block:
+        task = corpus.task(features, **block["dictionary"])
         for row in [row for row in rows if row["method"] in LOSSES]:
             method = changed(methods[row["method"]], regularizer={"rho": row["rho"]})
             rows.append(corpus.row(task, row["method"], method, search=False, dictionary=True))
     return rows
 
 
-def _bounds(name: str, language: str, features: str, options: Options) -> list[Row]:
-    corpus = Corpus(name, language, options)
-    task = corpus.task(features, corpus.settings["subset"]["sentences"])
-    return [corpus.row(task, name, method) for name, method in corpus.settings["bounds"].items()]
-
-
-def _curve(features: str, options: Options) -> list[Row]:
-    corpus, rows = Corpus("entities", "es", options), []
-    for sentences in corpus.settings["curve"]["sentences"]:
-        task = corpus.task(features, sentences)
-        methods = {name: corpus.settings["methods"][name] for name in LOSSES}
-        rows += [corpus.row(task, name, method, sentences=sentences) for name, method in methods.items()]
-    return rows
-
-
 @experiment("gradients", "Spanish entities, L-BFGS and conjugate gradients", 4)
 def _gradients(options: Options) -> list[Row]:
-    corpus, rows = Corpus("entities", "es", options), []
+    corpus, rows = Corpus("entities", options), []
     for features in FEATURES:
         task = corpus.task(features)
         for name, optimizer in corpus.settings["gradients"].items():
@@ -191,23 +181,12 @@ def _perceptron(options: Options, settings: dict[str, Any], features: str, degre
     return row
 
 
-for _features, _minutes in zip(FEATURES, (3, 5, 6), strict=True):
-    experiment(f"entities-{_features}", f"Spanish entities, features {_features}", _minutes)(
-        partial(_losses, "entities", "es", _features)
-    )
-    experiment(f"boosting-{_features}", f"Spanish entities, bounds of boosting, features {_features}", 1.5)(
-        partial(_bounds, "entities", "es", _features)
-    )
-    experiment(f"curve-{_features}", f"Spanish entities, learning curves, features {_features}", 1)(
-        partial(_curve, _features)
-    )
-for _features, _minutes in zip(FEATURES[:2], (4, 5), strict=True):
-    experiment(f"tags-{_features}", f"English tags, features {_features}", _minutes)(
-        partial(_losses, "tags", "en", _features)
-    )
-    experiment(f"tag-boosting-{_features}", f"English tags, bounds of boosting, features {_features}", 2)(
-        partial(_bounds, "tags", "en", _features)
-    )
+for _corpus in ("entities", "tags"):
+    for _run, _block in config(_corpus)["runs"].items():
+        for _features, _minutes in zip(FEATURES, _block["minutes"], strict=False):
+            experiment(f"{_run}-{_features}", f"{_block['about']}, features {_features}", _minutes)(
+                partial(_rows, _corpus, _run, _features)
+            )
 
 
 # The page

@@ -133,9 +133,9 @@ def n_weights(task: Task) -> int:
     return int(layout.unigrams.size + layout.bigrams.size + np.count_nonzero(layout.trainable()))
 
 
-def run_patterns(corpus: Corpus) -> list[Row]:
+def run_patterns(name: str, options: Options) -> list[Row]:
     """Return a row for each pattern, and one for each threshold on the weights of the largest."""
-    rows = []
+    corpus, rows = Corpus(name, options), []
     for pattern in corpus.settings["patterns"]:
         task = corpus.task(pattern)
         trained = task.fit(corpus.settings["methods"]["L2"])
@@ -152,16 +152,17 @@ def _cut(corpus: Corpus, task: Task, theta: Floats, size: float) -> Row:
     return {"threshold": size, "active": task.active(left), "scores": scores}
 
 
-def run_sparse(corpus: Corpus, watched: str | None = None) -> list[Row]:
+def run_sparse(name: str, options: Options) -> list[Row]:
     """Return a row for each rho1 of a path: what remains of each pattern, and the words with the heaviest weights.
 
-    watched (str | None): Part whose error is noted after each iteration.
+    The error on a part, if the config names it, is noted after each iteration.
     """
+    corpus = Corpus(name, options)
     sparse = corpus.settings["sparse"]
-    task = corpus.task(LARGEST, keep_names=True)
+    task, watched = corpus.task(LARGEST, keep_names=True), sparse.get("watched")
 
     def error(theta: Floats) -> Row:
-        return {"error": round(100 - task.score(str(watched), theta), 3)}
+        return {"error": round(100 - task.score(watched, theta), 3)}
 
     rows = []
     for rho1, trained in _along(corpus, task, sparse["rho1"], error if watched else None):
@@ -170,8 +171,9 @@ def run_sparse(corpus: Corpus, watched: str | None = None) -> list[Row]:
     return rows
 
 
-def run_product(corpus: Corpus) -> list[Row]:
+def run_product(name: str, options: Options) -> list[Row]:
     """Return a row for each rho1 of a path, of the model that has products of all observations alone."""
+    corpus = Corpus(name, options)
     task = corpus.task(PRODUCT)
     return [
         corpus.row(task, trained, rho1=rho1)
@@ -213,28 +215,13 @@ def heaviest(task: Task, number: int) -> dict[str, float]:
     return {names[row][len(word) :]: round(float(sums[row]), 2) for row in best}
 
 
-@experiment("chunks-patterns", "CoNLL-2000, patterns of features under an L2 norm, and thresholds", 7)
-def patterns(options: Options) -> list[Row]:
-    """Return the rows of tables 3.5, 3.7 and 6.1."""
-    return run_patterns(Corpus("chunks", options))
-
-
-@experiment("chunks-sparse", "CoNLL-2000, what an L1 norm leaves of each pattern", 2)
-def sparse(options: Options) -> list[Row]:
-    """Return the rows of tables 7.3 and 7.5, and of figure 7.10."""
-    return run_sparse(Corpus("chunks", options), watched="test")
-
-
-@experiment("product-chunks", "CoNLL-2000, products of word and part of speech under an L1 norm", 4)
-def product(options: Options) -> list[Row]:
-    """Return the rows of the first experiment of section 7.3.3."""
-    return run_product(Corpus("chunks", options))
-
-
-@experiment("product-names", "CoNLL-2003, products of word, part of speech and chunk under an L1 norm", 2)
-def product_of_names(options: Options) -> list[Row]:
-    """Return the rows of the first experiment of section 7.3.3."""
-    return run_product(Corpus("names", options))
+for _name, _title, _minutes in (("chunks", "CoNLL-2000", (7, 2, 4)), ("names", "CoNLL-2003", (5, 3, 2))):
+    for _run, _about, _rows, _time in (
+        (f"{_name}-patterns", "patterns of features under an L2 norm, and thresholds", run_patterns, _minutes[0]),
+        (f"{_name}-sparse", "what an L1 norm leaves of each pattern, along rho1", run_sparse, _minutes[1]),
+        (f"product-{_name}", "products of all observations under an L1 norm", run_product, _minutes[2]),
+    ):
+        experiment(_run, f"{_title}, {_about}", _time)(partial(_rows, _name))
 
 
 # The page

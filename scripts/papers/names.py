@@ -1,27 +1,15 @@
-"""Sokolovska (2010) on CoNLL-2003: patterns, thresholds, sparse models along rho1, and other ways to fewer features."""
+"""Sokolovska (2010) on CoNLL-2003: sparse models along rho1, and other ways to fewer features."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from scripts.papers._harness import Options, Results, Row, experiment
-from scripts.papers.chunks import LARGEST, Corpus, run_patterns, run_sparse, score_of
+from scripts.papers.chunks import LARGEST, Corpus, score_of
 from scripts.papers.figures import drawn
 from scripts.papers.page import Section, columns, found, section, table
 
 CUT_OFF, INFORMATION = "count cut-off", "mutual information"
-
-
-@experiment("names-patterns", "CoNLL-2003, patterns of features under an L2 norm, and thresholds", 5)
-def patterns(options: Options) -> list[Row]:
-    """Return the rows of tables 3.5, 3.8 and 6.2."""
-    return run_patterns(Corpus("names", options))
-
-
-@experiment("names-sparse", "CoNLL-2003, what an L1 norm leaves of each pattern, along rho1", 3)
-def sparse(options: Options) -> list[Row]:
-    """Return the rows of tables 7.4 and 7.6, and of figures 7.9 and 7.11."""
-    return run_sparse(Corpus("names", options))
 
 
 @experiment("names-selection", "CoNLL-2003, fewer features by count cut-offs and mutual information", 6)

@@ -17,16 +17,16 @@ from scripts.papers import (
     _harness,
     chunks,
     figures,
-    hall,
     nettalk,
     page,
     partial,
-    proper_nouns,
+    questions,
     raw_text,
     semi,
     sparsity,
     synthetic,
     tasks,
+    tuned_tagger,
 )
 from spacy_crfseq.pipeline.labels import gold_tags
 from spacy_crfseq.types import Scores
@@ -385,10 +385,10 @@ def test_tables_of_numbers_are_texts_and_back() -> None:
 
 
 def test_each_question_is_tested_once() -> None:
-    folds = hall.folds_of(10, 3, seed=0)
+    folds = questions.folds_of(10, 3, seed=0)
     assert sorted(number for fold in folds for number in fold) == list(range(10))
     assert [len(fold) for fold in folds] == [4, 3, 3]
-    assert folds != hall.folds_of(10, 3, seed=1)
+    assert folds != questions.folds_of(10, 3, seed=1)
 
 
 TREES = (
@@ -399,7 +399,7 @@ TREES = (
 
 
 @pytest.fixture
-def questions(tmp_path: Path) -> hall.Questions:
+def english(tmp_path: Path) -> questions.Questions:
     folder = tmp_path / "ud-english-ewt"
     folder.mkdir()
     rows = [
@@ -413,43 +413,54 @@ def questions(tmp_path: Path) -> hall.Questions:
     for part in ("train", "dev", "test"):
         text = "".join("\n".join(lines) + "\n\n" for lines in rows)
         (folder / f"en_ewt-ud-{part}.conllu").write_text(text)
-    return hall.Questions("tag", Options(tmp_path, quick=True))
+    return questions.Questions("tag", Options(tmp_path, quick=True))
 
 
-def test_questions_are_parted_from_other_sentences(questions: hall.Questions) -> None:
-    counts = [len(part) for part in (questions.source, questions.pool, questions.dev, questions.others)]
+def test_questions_are_parted_from_other_sentences(english: questions.Questions) -> None:
+    counts = [len(part) for part in (english.source, english.pool, english.dev, english.others)]
     assert counts == [1, 4, 2, 1]
-    assert questions.task.data.n_sequences == 1
-    assert [str(questions.main_verb(example)) for example in questions.dev] == ["sleep", "None"]
+    assert english.task.data.n_sequences == 1
+    assert [str(english.main_verb(example)) for example in english.dev] == ["sleep", "None"]
 
 
 @pytest.mark.parametrize(
     ("known", "kept"),
-    [(hall.VERB, [["", "", "VB", ""]]), (hall.TAG, [["", "", "VB", ""]]), (hall.ALL, [["VBZ", "PRP", "VB", "."]])],
+    [
+        (questions.VERB, [["", "", "VB", ""]]),
+        (questions.TAG, [["", "", "VB", ""]]),
+        (questions.ALL, [["VBZ", "PRP", "VB", "."]]),
+    ],
 )
 def test_nothing_is_told_of_questions_but_what_is_known(
-    questions: hall.Questions, known: str, kept: list[list[str]]
+    english: questions.Questions, known: str, kept: list[list[str]]
 ) -> None:
-    examples, loss = questions.evidence(questions.dev[:1], known)
+    examples, loss = english.evidence(english.dev[:1], known)
     assert [[token.tag_ for token in example.reference] for example in examples] == kept
-    assert ("cost" in loss) == (known != hall.ALL)
-    assert [token.tag_ for token in questions.dev[0].reference] == ["VBZ", "PRP", "VB", "."]
+    assert ("cost" in loss) == (known != questions.ALL)
+    assert [token.tag_ for token in english.dev[0].reference] == ["VBZ", "PRP", "VB", "."]
 
 
-@pytest.mark.parametrize("known", [hall.TAG, hall.ALL])
-def test_a_tagger_learns_what_is_known_of_questions(questions: hall.Questions, known: str) -> None:
-    start = questions.train(seed=0)
-    assert questions.right(start, questions.dev)["right_verbs"] == 0
-    nothing = questions.adapt(start, [], hall.NOTHING, seed=0)
-    assert questions.right(nothing, questions.dev)["right_verbs"] == 0
-    questions.settings["augmented"]["sentences"] = 0.05  # one sentence has to come with all questions many times
-    found = questions.right(questions.adapt(start, questions.pool, known, seed=0, k=200), questions.dev)
+@pytest.mark.parametrize("known", [questions.TAG, questions.ALL])
+def test_a_tagger_learns_what_is_known_of_questions(english: questions.Questions, known: str) -> None:
+    start = english.train(seed=0)
+    assert english.right(start, english.dev)["right_verbs"] == 0
+    nothing = english.adapt(start, [], questions.NOTHING, seed=0)
+    assert english.right(nothing, english.dev)["right_verbs"] == 0
+    english.settings["augmented"]["sentences"] = 0.05  # one sentence has to come with all questions many times
+    found = english.right(english.adapt(start, english.pool, known, seed=0, k=200), english.dev)
     assert (found["verbs"], found["right_verbs"], found["tokens"]) == (1, 1, 6)
-    assert found["right"] >= (4 if known == hall.ALL else 1)
+    assert found["right"] >= (4 if known == questions.ALL else 1)
+
+
+def tuned(name: str, data: Path) -> tuned_tagger.TunedTagger:
+    settings = _harness.config(name)
+    nlp = spacy.blank(settings["setting"]["lang"])
+    parts = tuned_tagger.parts_of(nlp, settings, Options(data))
+    return tuned_tagger.TunedTagger(nlp, settings, parts, 0, Options(data, quick=True))
 
 
 @pytest.fixture
-def tagged_entities(tmp_path: Path) -> hall.TaggedEntities:
+def tagged_entities(tmp_path: Path) -> tuned_tagger.TunedTagger:
     """540 words that are spelt alike, each in a sentence of its own; every third is tagged as a name and an entity."""
     (tmp_path / "conll2002").mkdir()
     text = "".join(
@@ -458,13 +469,10 @@ def tagged_entities(tmp_path: Path) -> hall.TaggedEntities:
     )
     for part in ("train", "testa", "testb"):
         (tmp_path / "conll2002" / f"esp.{part}").write_text(text)
-    nlp, options = spacy.blank("es"), Options(tmp_path, quick=True)
-    settings = _harness.config("tagger-for-entities")
-    parts = {part: tasks.read(nlp, options, settings, part) for part in ("train", "dev", "test")}
-    return hall.TaggedEntities(nlp, parts, 0, options)
+    return tuned("tagger-for-entities", tmp_path)
 
 
-def test_a_tagger_is_judged_by_entities_alone(tagged_entities: hall.TaggedEntities) -> None:
+def test_a_tagger_is_judged_by_entities_alone(tagged_entities: tuned_tagger.TunedTagger) -> None:
     judged, labelled = tagged_entities.judged, tagged_entities.labelled
     assert len(judged) == len(labelled) == len(tagged_entities.tagged) == 100
     for without, whole in zip(judged, labelled, strict=True):
@@ -473,16 +481,15 @@ def test_a_tagger_is_judged_by_entities_alone(tagged_entities: hall.TaggedEntiti
         assert [str(entity) for entity in without.reference.ents] == [whole.reference[1].text]
 
 
-@pytest.mark.parametrize("known", [hall.ERRORS, hall.ERRORS_F1, hall.TAUGHT])
-def test_a_tagger_learns_from_the_recognizer(tagged_entities: hall.TaggedEntities, known: str) -> None:
-    alone = tagged_entities.entities("test", tagged_entities.adapt(hall.AGAIN))
-    assert tagged_entities.entities("test", tagged_entities.adapt(known)) > alone
-    recognizer = tagged_entities.recognizer
-    assert recognizer.score("test", recognizer.pipe.crf.theta) == 100  # it reads gold tags here
+@pytest.mark.parametrize("known", [tuned_tagger.ERRORS, tuned_tagger.ERRORS_F1, tuned_tagger.TAUGHT])
+def test_a_tagger_learns_from_the_recognizer(tagged_entities: tuned_tagger.TunedTagger, known: str) -> None:
+    alone = tagged_entities.entities(tagged_entities.adapt(tuned_tagger.AGAIN))["test"]
+    assert tagged_entities.entities(tagged_entities.adapt(known))["test"] > alone
+    assert tagged_entities.entities(None)["test"] == 100  # by the tags of the file
 
 
 @pytest.fixture
-def names(tmp_path: Path) -> proper_nouns.Names:
+def names(tmp_path: Path) -> tuned_tagger.TunedTagger:
     """Words that are spelt alike, each in a sentence of its own; every third is tagged as a name and an entity."""
     words = [f"{chr(97 + n % 26)}{chr(97 + n // 26)}eno" for n in range(540)]
     for folder, files in (("conll2000", ["train.txt"]), ("conll2003", ["eng.train", "eng.testa", "eng.testb"])):
@@ -494,17 +501,13 @@ def names(tmp_path: Path) -> proper_nouns.Names:
         lines = [f"in IN O{entity}\n{row}{end}\n. . O{entity}\n\n" for row, end in zip(rows, ends, strict=True)]
         for file in files:
             (tmp_path / folder / file).write_text("".join(lines))
-    nlp, options = spacy.blank("en"), Options(tmp_path, quick=True)
-    settings = _harness.config("tagger-for-names")
-    parts = {part: tasks.read(nlp, options, settings["entities"], part) for part in ("train", "dev", "test")}
-    parts["tags"] = tasks.read(nlp, options, settings["tags"], "train")
-    return proper_nouns.Names(nlp, parts, 0, options)
+    return tuned("tagger-for-names", tmp_path)
 
 
-def test_a_tagger_learns_that_names_are_proper_nouns(names: proper_nouns.Names) -> None:
+def test_a_tagger_learns_that_names_are_proper_nouns(names: tuned_tagger.TunedTagger) -> None:
     assert not any(token.tag_ for one in names.judged for doc in (one.predicted, one.reference) for token in doc)
-    alone = names.nouns(names.adapt(proper_nouns.AGAIN))
-    for known in (proper_nouns.NOUNS, proper_nouns.NOUNS_F1):
-        assert names.nouns(names.adapt(known)) > alone
-    assert names.nouns(None) == 100  # by the tags of the file
+    alone = names.tags(names.adapt(tuned_tagger.AGAIN))
+    for known in (tuned_tagger.NOUNS, tuned_tagger.NOUNS_F1):
+        assert names.tags(names.adapt(known)) > alone
+    assert names.tags(None) == 100  # by the tags of the file
     assert set(names.entities(None)) == {"dev", "test"}

@@ -1,0 +1,231 @@
+"""Hall, McDonald & Petrov (2011), table 2: a tagger tuned by the entities of sentences, which a recognizer finds.
+
+On CoNLL-2003, the tagger knows the tags of another corpus, and a recognizer is trained with the tags of each tagger.
+On CoNLL-2002, both are trained on parts of one corpus, and the recognizer stays as it is.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from functools import partial
+from time import process_time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from scripts.papers._harness import Options, Results, Row, config, experiment, say
+from scripts.papers.adapting import GOLD_LABELS, Gap, adapted, mean, ranker, scores_of, spread
+from scripts.papers.page import Section, found, paper_rows, section, table
+from scripts.papers.tasks import Examples, Task, changed, read
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Doc
+    from spacy.training import Example
+
+    from spacy_crfseq.types import Floats
+
+FIRST, AGAIN, TAUGHT, GOLD = (
+    "as first trained", "more rounds on its own sentences", "gold tags of the same sentences",
+    "gold tags instead of a tagger",
+)  # fmt: skip
+"""What a tagger learns from.  The last one is no tagger."""
+NOUNS, NOUNS_F1, ERRORS, ERRORS_F1 = (
+    "proper nouns in entities", "proper nouns in entities and 1 - F1", "the recognizer's errors",
+    "its errors and 1 - F1",
+)  # fmt: skip
+"""Losses: those of the paper, and ours."""
+LOSSES = {"tagger-for-names": (NOUNS, NOUNS_F1, ERRORS), "tagger-for-entities": (ERRORS, ERRORS_F1)}
+
+
+def words_of(nlp: Language, example: Example) -> Doc:
+    """Return a Doc with only the words of an example, because a tagger does not overwrite tags."""
+    from spacy.tokens import Doc
+
+    return Doc(nlp.vocab, words=[token.text for token in example.reference])
+
+
+def untagged(nlp: Language, example: Example) -> Example:
+    """Return an example with its entities and no tags."""
+    from spacy.training import Example
+
+    reference = example.reference.copy()
+    for token in reference:
+        token.tag_ = ""
+    return Example(words_of(nlp, example), reference)
+
+
+def parts_of(nlp: Language, settings: Mapping[str, Any], options: Options) -> dict[str, Examples]:
+    """Return the parts of the corpus with entities, and "tags", a corpus for the tagger alone where there is one."""
+    parts: dict[str, Examples] = {
+        part: read(nlp, options, settings, part, options.few(400)) for part in ("train", "dev", "test")
+    }
+    if "tags" in settings:
+        parts["tags"] = read(nlp, options, settings["tags"], "train", options.few(100))
+    return parts
+
+
+class TunedTagger:
+    """A tagger, a recognizer of entities that reads its tags, and sentences to tune the tagger and to score both.
+
+    judged, labelled: Sentences with entities, without and with the tags of the file.
+    start (Floats): Weights of the tagger before it is tuned.
+    recognizer: That which judges taggers.
+    """
+
+    def __init__(
+        self, nlp: Language, settings: Mapping[str, Any], parts: Mapping[str, Examples], seed: int, options: Options
+    ) -> None:
+        self._nlp, self._seed, self._quick, self.settings = nlp, seed, options.quick, settings
+        self._retrained: bool = settings["setting"]["retrained"]
+        sizes = {part: options.few(min(most, 100), most) for part, most in settings["sizes"].items()}
+        self._method = changed(settings["methods"]["default"], optimizer={"seed": seed})
+        shuffled = random.Random(seed).sample(parts["train"], len(parts["train"]))
+        if "tags" in parts:
+            self.tagged = random.Random(seed).sample(parts["tags"], sizes["tagger"])
+        else:
+            self.tagged, shuffled = shuffled[: sizes["tagger"]], shuffled[sizes["tagger"] :]
+        self._to_read, others = shuffled[: sizes["recognizer"]], shuffled[sizes["recognizer"] :]
+        self.labelled = [example for example in others if example.reference.ents][: sizes["judged"]]
+        self.judged = [untagged(nlp, example) for example in self.labelled]
+        self.parts = {part: parts[part] for part in ("dev", "test")}
+
+        # all sentences contribute attributes and tags; no weight is learned from the judged ones here
+        seen = [*self.tagged, *self.labelled]
+        self.tagger = Task(nlp, settings["tagger"], settings["tagger_features"], seen, self.parts, quick=self._quick)
+        self.tagger.data = self.tagger.data.slice(0, len(self.tagged))
+        self.start = self.tagger.fit(self._method).theta
+        self.recognizer = self._recognizer(self.start if self._retrained else None, nlp)
+
+    def _read_by(self, theta: Floats | None, examples: Examples) -> Examples:
+        """Return examples with the tags of a tagger in the place of those of the file, which they keep for None."""
+        from spacy.training import Example
+
+        if theta is None:
+            return examples
+        self.tagger.pipe.set_parameters(theta)
+        docs = self.tagger.pipe.pipe(words_of(self._nlp, example) for example in examples)
+        return [Example(doc, example.reference) for doc, example in zip(docs, examples, strict=True)]
+
+    def _recognizer(self, theta: Floats | None, nlp: Language) -> Task:
+        """Return a recognizer of entities, trained with the tags of a tagger, or with those of the file for None."""
+        block, features = self.settings["recognizer"], self.settings["recognizer_features"]
+        task = Task(nlp, block, features, self._read_by(theta, self._to_read), {}, quick=self._quick)
+        task.pipe.set_parameters(task.fit(self._method).theta)
+        return task
+
+    def adapt(self, known: str) -> Floats:
+        """Return the weights after augmented-loss training, with as many visits for all evidence."""
+        examples = {AGAIN: [], TAUGHT: self.labelled}.get(known, self.judged)
+        loss = GOLD_LABELS if known in (AGAIN, TAUGHT) else ranker(self._cost(known))
+        return adapted(self.tagger, self.settings["augmented"], self.start, examples, loss, self._seed)
+
+    def _cost(self, known: str) -> Row:
+        reader = {"recognizer": self._nlp, "component": self.recognizer.pipe.name}
+        if known in (ERRORS, ERRORS_F1):
+            return {"@crf_costs": "spacy_crfseq.EntityAgreement.v1", **reader, "f1": known == ERRORS_F1}
+        cost = {"@crf_costs": "spacy_crfseq.EntityTags.v1", **self.settings["proper_nouns"]}
+        return {**cost, **reader} if known == NOUNS_F1 else cost
+
+    def tags(self, theta: Floats | None) -> float:
+        """Return the accuracy of tags on the test part, in per cent, where none are known to be proper nouns.
+
+        Otherwise, it is the share of tokens in entities that have the tag of a proper noun.
+        """
+        if "proper_nouns" not in self.settings:
+            return 100.0 if theta is None else self.tagger.score("test", theta)
+        labels = self.settings["proper_nouns"]["labels"]
+        pairs = (zip(one.predicted, one.reference, strict=True) for one in self._read_by(theta, self.parts["test"]))
+        return 100 * float(np.mean([mine.tag_ in labels for pair in pairs for mine, gold in pair if gold.ent_type]))
+
+    def entities(self, theta: Floats | None) -> dict[str, float]:
+        """Return the F1 of a recognizer on each part, in per cent, when it reads the tags of a tagger."""
+        import spacy
+
+        from spacy_crfseq.pipeline.evaluator import Evaluator
+
+        task = self.recognizer
+        if self._retrained:
+            task = self._recognizer(theta, spacy.blank(self._nlp.lang, vocab=self._nlp.vocab))
+        read_by = {part: self._read_by(theta, examples) for part, examples in self.parts.items()}
+        return {
+            part: 100 * Evaluator(task.pipe.doc_model, list(examples))(task.pipe.crf.theta)
+            for part, examples in read_by.items()
+        }
+
+
+def _rows(name: str, options: Options) -> list[Row]:
+    """Tune a tagger by each loss, and compare with what else it could learn from."""
+    import spacy
+
+    settings = config(name)
+    nlp = spacy.blank(settings["setting"]["lang"])
+    parts, rows = parts_of(nlp, settings, options), list[Row]()
+    for seed in range(options.seed, options.seed + options.few(2, settings["split"]["seeds"])):
+        tuned = TunedTagger(nlp, settings, parts, seed, options)
+        for known in (FIRST, AGAIN, *LOSSES[name], TAUGHT, GOLD):
+            begun = process_time()
+            theta = {FIRST: tuned.start, GOLD: None}[known] if known in (FIRST, GOLD) else tuned.adapt(known)
+            seconds = {} if known in (FIRST, GOLD) else {"seconds": round(process_time() - begun, 1)}
+            f1 = tuned.entities(theta)
+            scores = {"tags": tuned.tags(theta), "entities": f1["test"], "dev entities": f1["dev"]}
+            rows.append(
+                {"seed": seed, "known": known, **{key: round(score, 3) for key, score in scores.items()}, **seconds}
+            )
+            say(f"    {', '.join(f'{key} {value}' for key, value in rows[-1].items())}")
+    return rows
+
+
+for _name, _about, _minutes in (
+    ("tagger-for-names", "English tags tuned for entities: proper nouns, and what a recognizer finds", 3),
+    ("tagger-for-entities", "Spanish tags tuned for the entity recognizer that reads them", 5),
+):
+    experiment(_name, _about, _minutes)(partial(_rows, _name))
+
+
+# The page
+
+
+def _line(rows: Sequence[Row], gap: Gap, known: str, *befores: str) -> list[str]:
+    """Return tags, F1 and gains over other taggers."""
+    gains = ["" if known in (FIRST, before) else spread(gap.gains(known, before)) for before in befores]
+    return [*(spread(scores_of(rows, known, score)) for score in ("tags", "entities")), *gains]
+
+
+def _seconds(rows: Sequence[Row], known: str) -> str:
+    seconds = scores_of([row for row in rows if "seconds" in row], known, "seconds")
+    return f"{mean(seconds):.1f}" if seconds else ""
+
+
+@section("tagger-for-names")
+def names_section(results: Results) -> Section:
+    """Table 2, entities: the tags of another corpus."""
+    rows, published = found(results, "tagger-for-names"), paper_rows("tagger-for-names")
+    gap, lines = Gap(rows, AGAIN, GOLD, "entities"), []
+    for known in dict.fromkeys(row["known"] for row in rows):
+        theirs = published.get(known)
+        higher = f"{theirs - published[FIRST]:+.2f}" if theirs and known != FIRST else ""
+        on_dev = spread(scores_of(rows, known, "dev entities"))
+        lines.append([known, theirs, higher, *_line(rows, gap, known, FIRST, AGAIN), on_dev, _seconds(rows, known)])
+    head = [
+        "the tagger learns from", "published, F1", "over no adaptation", "proper nouns", "ours, F1",
+        "over no adaptation", "over more rounds", "on testa", "seconds",
+    ]  # fmt: skip
+    names = {"gap": gap, "losses": (NOUNS, NOUNS_F1), "nouns": partial(scores_of, rows, score="tags")}
+    return Section(table(head, lines), names)
+
+
+@section("tagger-for-entities")
+def entities_section(results: Results) -> Section:
+    """Table 2, entities: a recognizer that judges alone."""
+    rows = found(results, "tagger-for-entities")
+    gap, dev = (Gap(rows, AGAIN, GOLD, score) for score in ("entities", "dev entities"))
+    lines = []
+    for known in dict.fromkeys(row["known"] for row in rows):
+        tags, *others = _line(rows, gap, known, AGAIN)
+        shares = [""] * 3 if known in (FIRST, AGAIN, GOLD) else [*gap.told(known), f"{dev.share(known):.0%}"]
+        lines.append([known, "" if known == GOLD else tags, *others, *shares, _seconds(rows, known)])
+    head = ["the tagger learns from", "tags", "entities", "over more rounds", "share of the gap", "by seed"]
+    names = {"gap": gap, "dev": dev, "losses": (ERRORS, ERRORS_F1), "tags": partial(scores_of, rows, score="tags")}
+    return Section(table([*head, "share on testa", "seconds"], lines), names)
