@@ -64,29 +64,22 @@ class Coverage(NamedTuple):
 
 
 def covered_share(counts: Values) -> Values:
-    """Return the share of covered spans [..., 1] of counts [..., 2]: covered ones, and all; nan without spans."""
-    return share(counts[..., :1], counts[..., 1:])
+    """Return the shares of covered spans [..., G] of counts [..., 2 G]: those covered, and all; nan without spans."""
+    pairs = counts.reshape(*counts.shape[:-1], -1, 2)
+    return share(pairs[..., 0], pairs[..., 1])
 
 
 def coverage(gold: Sequence[Sequence[TagSpan]], found: Sequence[Sequence[TagSpan]]) -> Coverage:
-    """Return the coverage of the gold spans of texts by those found; text by text."""
-    words = [{i for span in spans for i in range(span.start, span.end)} for spans in found]
-    truth = [{i for span in spans for i in range(span.start, span.end)} for spans in gold]
-    covered = [
-        [(span.label, here.issuperset(range(span.start, span.end))) for span in spans]
-        for spans, here in zip(gold, words, strict=True)
-    ]
-    labels = sorted({label for spans in covered for label, _ in spans})
-    rows = []
-    for label in [*labels, ALL]:
-        counts = np.array(
-            [
-                np.sum([(hit, 1) for name, hit in spans if label in (name, ALL)], 0, initial=0) * np.ones(2)
-                for spans in covered
-            ]
-        ).reshape(-1, 2)
-        value, low, high = interval(counts, covered_share)
-        rows.append(Covered(label, int(counts[:, 1].sum()), *(float(number[0]) for number in (value, low, high))))
-    n_words = sum(map(len, words))
-    right = sum(len(here & there) for here, there in zip(words, truth, strict=True))
-    return Coverage(rows, n_words, right / n_words if n_words else float("nan"))
+    """Return the coverage of the gold spans of texts by those found, text by text."""
+    labels = [*sorted({span.label for spans in gold for span in spans}), ALL]
+    place, counts = {label: i for i, label in enumerate(labels)}, np.zeros((len(gold), len(labels), 2))
+    n_words = n_right = 0
+    for spans, others, row in zip(gold, found, counts, strict=True):
+        words, truth = ({i for span in side for i in range(span.start, span.end)} for side in (others, spans))
+        n_words, n_right = n_words + len(words), n_right + len(words & truth)
+        for start, end, label in spans:
+            row[[place[label], -1]] += words.issuperset(range(start, end)), 1
+    figures = np.stack(interval(counts.reshape(len(gold), -1), covered_share), 1).tolist()
+    totals = counts[..., 1].sum(0).astype(int).tolist()
+    rows = [Covered(label, total, *row) for label, total, row in zip(labels, totals, figures, strict=True)]
+    return Coverage(rows, n_words, n_right / n_words if n_words else float("nan"))

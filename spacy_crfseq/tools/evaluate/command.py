@@ -56,6 +56,9 @@ def evaluate_cli(
     (sentences) by accuracy. Tokens and sentences are those of the file; white space is not scored. Speed covers the
     components of the pipeline, with compiled kernels loaded.
 
+    Of a pipeline with thresholds for recall ('calibrate --recall'), it also shows how many spans are covered: all their
+    words are in predicted spans.
+
     --raw also prints scores on whole documents (on sentences, if the file marks no documents): with the tokens
     of the file, but without sentence starts; and as raw text. The text is joined from the words, with spaces as the
     file says or as usual in print. Tokens and spans are compared by their characters. Without --raw, a line says how
