@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from configparser import Error as ConfigSyntaxError
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,10 +40,13 @@ def load_config(config_path: Path, overrides: dict[str, Any], sections: Collecti
 
     A block that an override gives another function loses the settings of the former one, which are not its own.
     sections (Collection[str]): Sections that the caller reads, beside those of spaCy.
-    RAISES ConfigError: As `check_config_file`, and if nothing reads an override.
+    RAISES ConfigError: As `check_config_file`, if a section stands twice, and if nothing reads an override.
     """
     check_config_file(config_path)
-    config = util.load_config(config_path, interpolate=False)
+    try:
+        config = util.load_config(config_path, interpolate=False)
+    except ConfigSyntaxError as error:
+        raise ConfigError(f"{config_path}: {error}") from error
     if overrides:
         check_overrides(config, overrides, sections)
     for key, function in overrides.items():

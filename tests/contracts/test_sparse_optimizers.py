@@ -10,8 +10,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from spacy_crfseq.optimizers.lbfgs import LBFGS
-from spacy_crfseq.papers.batch import ConjugateGradient, GroupLasso
+from spacy_crfseq.papers.batch import GroupLasso
 from spacy_crfseq.regularizers.elastic_net import ElasticNet, elastic_net_mix
 from spacy_crfseq.regularizers.l1 import L1
 from spacy_crfseq.regularizers.l2 import L2
@@ -138,12 +137,3 @@ def test_group_lasso_is_optimal(name: str, bigram_templates: tuple[str, ...]) ->
                 dropped += last - first > 1
     assert dropped
     assert never_rises(reports)
-
-
-@pytest.mark.parametrize("update", ["PR", "FR"])
-def test_both_conjugate_gradients_reach_the_optimum(update: str) -> None:
-    training = problem(L2(1.0))
-    least = run(LBFGS(**TIGHT), training)[1][-1].value
-    reports = run(ConjugateGradient(**TIGHT, update=update), training)[1]
-    assert reports[-1].value == pytest.approx(least, rel=1e-9)
-    assert len(reports) < 150

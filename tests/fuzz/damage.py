@@ -25,7 +25,7 @@ PIECES = [
 ATOMS = st.one_of(
     st.none(),
     st.booleans(),
-    st.sampled_from([0, -1, 1, 2**31, 2**63 - 1, 10**30, 1.5, math.nan, math.inf, "", "x", "O", "B-"]),
+    st.sampled_from([0, -1, 1, 2**31, 2**63 - 1, 1.5, math.nan, math.inf, "", "x", "O", "B-"]),
     st.integers(-(2**63), 2**63 - 1),
     st.floats(),
     st.text(max_size=3),
@@ -53,7 +53,7 @@ class Packing(NamedTuple):
     junk: Any
 
 
-TEXTUAL = values_of(ATOMS | st.sampled_from(["\ud800", "a\udfffb"]))
+TEXTUAL = values_of(ATOMS | st.sampled_from([10**30, "\ud800", "a\udfffb"]))
 BINARY = values_of(ATOMS | st.binary(max_size=9))
 
 

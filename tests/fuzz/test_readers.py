@@ -1,6 +1,7 @@
 """Files of users with any damage: each is read, or refused with its name, by every reader of `readers`."""
 
 import gc
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from spacy.attrs import ENT_TYPE
 from spacy.training import Example
 
-from spacy_crfseq.errors import FormatError
+from spacy_crfseq.errors import CrfError, FormatError
 from spacy_crfseq.pipeline.texts import Document
 from tests.fuzz.damage import DOCBIN, damaged
 from tests.fuzz.oracle import attempt, cases
@@ -71,25 +72,21 @@ def test_a_damaged_file_is_read_or_refused_by_name(reader: Reader, data: st.Data
 
 
 ENTRIES = DOCBIN.unpack(DOCS)
+NO_LABELS = [0 if attr == ENT_TYPE else attr for attr in ENTRIES["attrs"]]
+ODD_ENTRIES: list[dict[str, Any]] = [
+    {"attrs": "0"}, {"attrs": {}}, {"attrs": NO_LABELS}, {"flags": "0"}, {"flags": []}, {"span_groups": {}},
+    {"cats": [1]}, {"strings": [0.0]},
+]  # fmt: skip
+ONCE_FAULTS = [
+    *(("gold.spacy", DOCBIN.pack({**ENTRIES, **entry})) for entry in ODD_ENTRIES),
+    ("training.cfg", b"[nlp]\n[sweep]\n[nlp]\n"),
+]
 
 
-@pytest.mark.parametrize(
-    "entry",
-    [
-        {"attrs": "0"},
-        {"attrs": {}},
-        {"attrs": [0 if attr == ENT_TYPE else attr for attr in ENTRIES["attrs"]]},
-        {"flags": "0"},
-        {"flags": []},
-        {"span_groups": {}},
-        {"cats": [1]},
-        {"strings": [0.0]},
-    ],
-    ids=str,
-)
-def test_a_binary_file_with_an_impossible_entry_is_refused(entry: dict[str, Any], folder: Path) -> None:
-    (reader,) = [reader for reader in READERS if reader.file == "gold.spacy"]
-    path = folder / reader.file
-    path.write_bytes(DOCBIN.pack({**ENTRIES, **entry}))
-    with pytest.raises(FormatError, match=r"gold\.spacy"):
+@pytest.mark.parametrize(("file", "content"), ONCE_FAULTS)
+def test_a_file_that_once_passed_or_failed_without_its_name_is_refused(file: str, content: bytes, folder: Path) -> None:
+    (reader,) = [reader for reader in READERS if reader.file == file]
+    path = folder / file
+    path.write_bytes(content)
+    with pytest.raises(CrfError, match=re.escape(file)):
         reader.read(path)

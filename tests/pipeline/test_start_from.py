@@ -13,7 +13,7 @@ from spacy.training import Example
 from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.model import LinearChainCRF
 from spacy_crfseq.pipeline.start_from import aligned, penalty_factor
-from spacy_crfseq.potentials.layout import cells
+from spacy_crfseq.potentials.layout import DenseRows, Layout, cells
 from spacy_crfseq.potentials.values import Values
 from spacy_crfseq.regularizers.none import NoRegularizer
 from tests.pipeline.helpers import (
@@ -370,3 +370,14 @@ def test_a_potential_of_another_kind_begins_with_zeros() -> None:
 )
 def test_the_penalty_grows_with_the_texts_behind_the_weights(before: int, now: int, factor: float) -> None:
     assert penalty_factor(before, now) == factor
+
+
+def test_a_layout_united_with_another_has_the_steps_of_both() -> None:
+    rows = DenseRows(2, 2)
+    one, other = np.array([[True, False], [False, False]]), np.array([[False, True], [False, False]])
+    layouts = [Layout(2, rows, rows, steps, True) for steps in (one, other, None)]
+    found = layouts[0].united(layouts[1])
+    assert found.steps is not None
+    assert found.steps.tolist() == [[True, True], [False, False]]
+    assert layouts[0].united(layouts[2]).steps is None
+    assert layouts[2].united(layouts[0]).steps is None
