@@ -1,0 +1,173 @@
+"""A report on sources: how much each says, how often it is right, where it stands alone, and who may copy whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import starmap
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...kernels import borders
+from ...threads import shards
+from ...types import Floats, Ints
+from .._pages.charts import wilson
+from .kernels import add_agreements, add_counts
+from .label_model import LabelModel
+from .votes import Votes
+
+MOST = 500
+"""Sources that are compared in pairs: those with the most votes."""
+PAIRS = 2_000_000
+"""Pairs of votes that are compared, at most about; the tokens are spread over the text."""
+CERTAIN = 4.0
+"""Standard deviations by which two sources must disagree less often than expected."""
+ALIKE = 0.5
+"""Share of the disagreements that were expected up to which two sources may be copies."""
+
+
+class SourceRow(NamedTuple):
+    """What a source says of one label, or of all labels together.  Counts and shares are those of tokens.
+
+    coverage (float): Share of all tokens that it gives the label.
+    precision, recall (float): Expected shares of correct votes among those for the label, and of votes for the label
+        among those for tokens that have it; nan where there are none.  Tokens at which it abstains do not count.
+    precision_interval, recall_interval: Their score intervals at 95 % (Wilson 1927), which say how few votes there are,
+        not how far the model is right.
+    conflicts (float): Share of its votes for the label where another source says something else.
+    """
+
+    source: str
+    label: str
+    votes: int
+    coverage: float
+    precision: float
+    precision_interval: tuple[float, float]
+    recall: float
+    recall_interval: tuple[float, float]
+    conflicts: float
+
+
+class Copies(NamedTuple):
+    """Two sources that disagree much less often than if they erred independently.
+
+    tokens, apart (int): At which both vote, and at which they differ.
+    expected (float): At which they would differ.
+    """
+
+    first: str
+    second: str
+    tokens: int
+    apart: int
+    expected: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.first!r} and {self.second!r} differ at {self.apart:,} of {self.tokens:,} tokens, where "
+            f"{self.expected:,.0f} were expected: one may copy the other, so that their errors count twice. Leave one "
+            "of them out."
+        )
+
+
+def report(votes: Votes, shares: Floats, groups: Ints, labels: Sequence[str]) -> list[SourceRow]:
+    """Return rows for each source and label, and for each source and all labels but the first group together.
+
+    shares (Floats): [T, L] probabilities of the true labels, from a label model; or gold labels, 1 each, and rows of 0
+        at tokens without one.
+    groups (Ints): [L] the number of the row of each label, such as that of the type of a tag; 0 is that of tokens
+        outside of spans, or -1 is added to all where there is no such label.
+    labels (Sequence[str]): [G] names of the groups.
+    """
+    n, n_sources = votes.n_labels, len(votes.names)
+    counts = np.zeros((n_sources * n, n))
+    add_counts(votes.ptr, votes.sources * np.int32(n) + votes.labels, np.ascontiguousarray(shares, np.float64), counts)
+    right = counts.reshape(n_sources, n, n)[:, np.arange(n), np.arange(n)]
+    said, true = counts.reshape(n_sources, n, n).sum(2), counts.reshape(n_sources, n, n).sum(1)
+    given = np.bincount(votes.sources * n + votes.labels, minlength=n_sources * n).reshape(n_sources, n)
+    alone = _conflicts(votes)
+    members = np.arange(len(labels))[:, None] == groups
+    rows = [*members, (groups > 0)] if (groups == 0).any() else [*members, groups >= 0]
+
+    def row(source: int, name: str, tags: NDArray[np.bool_]) -> SourceRow:
+        n_votes, correct = int(given[source, tags].sum()), float(right[source, tags].sum())
+        of_votes, of_true = float(said[source, tags].sum()), float(true[source, tags].sum())
+        return SourceRow(
+            votes.names[source], name, n_votes, n_votes / max(1, votes.n_tokens),
+            _share(correct, of_votes), _interval(correct, of_votes),
+            _share(correct, of_true), _interval(correct, of_true),
+            _share(float(alone[source, tags].sum()), n_votes),
+        )  # fmt: skip
+
+    names = [*labels, "all"]
+    return list(starmap(row, ((s, *pair) for s in range(n_sources) for pair in zip(names, rows, strict=True))))
+
+
+def _share(part: float, total: float) -> float:
+    return part / total if total > 0 else float("nan")
+
+
+def _interval(part: float, total: float) -> tuple[float, float]:
+    return wilson(min(1.0, part / total), max(1, round(total))) if total > 0 else (0.0, 1.0)
+
+
+def _conflicts(votes: Votes) -> NDArray[np.int64]:
+    """Return how many votes of each source for each label [S, L] stand beside another vote for another label."""
+    filled = np.flatnonzero(np.diff(votes.ptr))
+    lowest, highest = np.zeros((2, votes.n_tokens), np.int32)
+    if len(filled):
+        lowest[filled] = np.minimum.reduceat(votes.labels, votes.ptr[filled])
+        highest[filled] = np.maximum.reduceat(votes.labels, votes.ptr[filled])
+    at = (lowest != highest)[votes.tokens]
+    n = len(votes.names) * votes.n_labels
+    cells = votes.sources[at] * votes.n_labels + votes.labels[at]
+    return np.bincount(cells, minlength=n).reshape(len(votes.names), votes.n_labels)
+
+
+def gold_shares(gold: Ints, n_labels: int) -> Floats:
+    """Return gold labels [T] as probabilities [T, L] for `report`: rows of 0 where none is known.
+
+    RAISES DataError: If a number is not that of a label.
+    """
+    borders.check_labels(gold, len(gold), n_labels, -1, "Gold labels")
+    shares: Floats = (gold[:, None] == np.arange(n_labels)).astype(np.float64)
+    return shares
+
+
+def find_copies(model: LabelModel, votes: Votes, gold: Ints | None = None) -> list[Copies]:
+    """Return the pairs of sources that disagree much less often than their errors let expect, nearest first.
+
+    The expectation is that of a model in which sources err independently, given the labels that it infers.  A source
+    that copies another is found as long as others tell the model where both err.
+    """
+    by_votes = np.argsort(-np.bincount(votes.sources, minlength=len(votes.names)), kind="stable")[:MOST]
+    places = np.full(len(votes.names), -1, np.int32)
+    compared = np.sort(by_votes)
+    places[compared] = np.arange(len(compared))
+    out, table = np.zeros((4, len(compared), len(compared))), np.exp(model.table)
+    sources, cells = places[votes.sources], model.cells(votes)
+    for tokens, shares in _sample(model, votes, gold):
+        add_agreements(tokens, votes.ptr, sources, votes.labels, cells, table, shares, out)
+    both, apart, expected, variance = out
+    fewer = expected - apart
+    strange = (fewer > CERTAIN * np.sqrt(variance)) & (apart <= ALIKE * expected)
+    pairs = np.argwhere(strange)
+    pairs = pairs[np.argsort((apart[strange] / expected[strange]), kind="stable")]
+    names = [votes.names[source] for source in compared]
+    return [
+        Copies(names[a], names[b], int(both[a, b]), int(apart[a, b]), float(expected[a, b])) for a, b in pairs
+    ]  # fmt: skip
+
+
+def _sample(model: LabelModel, votes: Votes, gold: Ints | None) -> Iterator[tuple[NDArray[np.int64], Floats]]:
+    """Yield tokens with several votes and the probabilities of their labels, so few that comparing them is quick."""
+    several = np.diff(votes.ptr)
+    n_pairs = int((several * (several - 1) // 2).sum())
+    every = -(-n_pairs // PAIRS)
+    for number, part in enumerate(shards(votes.offsets, votes.n_labels)):
+        first, last = votes.offsets[part[0]], votes.offsets[part[1]]
+        tokens = first + np.flatnonzero(several[first:last] > 1)
+        tokens = tokens[number % max(1, every) :: max(1, every)]
+        if len(tokens):
+            shares = model.lattice(votes, gold, part).marginals()
+            yield tokens, np.ascontiguousarray(shares[tokens - first], np.float64)

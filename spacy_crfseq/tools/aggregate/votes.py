@@ -1,0 +1,104 @@
+"""The votes of sources: which labels annotators, rules, lists and models give the tokens of the same texts.
+
+A source that says nothing about a token abstains, which is not the same as the label of tokens outside all spans.
+Only votes are stored, so thousands of sources that have seen a few texts each take little memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ...errors import DataError
+from ...kernels import borders
+from ...types import Ints, Offsets
+
+ABSTAIN = -1
+"""The label in tables of sources that say nothing of a token."""
+
+
+class Votes(NamedTuple):
+    """The labels that S sources give the tokens of N sequences.
+
+    offsets (Offsets): [N + 1] token offsets of the sequences.
+    ptr (Offsets): [T + 1] token t has the votes ``ptr[t]:ptr[t + 1]``.
+    sources, labels (Ints): [V] the source of each vote, ascending at each token, and its label.
+    names (tuple[str, ...]): [S] names of the sources.
+    n_labels (int): L.
+    """
+
+    offsets: Offsets
+    ptr: Offsets
+    sources: Ints
+    labels: Ints
+    names: tuple[str, ...]
+    n_labels: int
+
+    @property
+    def n_tokens(self) -> int:
+        """T."""
+        return len(self.ptr) - 1
+
+    @property
+    def tokens(self) -> Offsets:
+        """The token of each vote [V]."""
+        return np.repeat(np.arange(self.n_tokens), np.diff(self.ptr))
+
+    def previous(self) -> Ints:
+        """Return the label that the source of each vote [V] gave the token before, L if it gave none in the sequence.
+
+        A vote of the first token of a sequence has none before it.
+        """
+        before, tokens = np.full(len(self.labels), self.n_labels, np.int32), self.tokens
+        keys = tokens * np.int64(len(self.names)) + self.sources  # ascending
+        inner = np.ones(self.n_tokens + 1, np.bool_)
+        inner[self.offsets] = False
+        wanted = np.flatnonzero(inner[tokens])
+        places = np.searchsorted(keys, keys[wanted] - len(self.names))
+        same = keys[places] == keys[wanted] - len(self.names)
+        before[wanted[same]] = self.labels[places[same]]
+        return before
+
+
+def make_votes(
+    offsets: ArrayLike, tokens: ArrayLike, sources: ArrayLike, labels: ArrayLike, names: Sequence[str], n_labels: int
+) -> Votes:
+    """Return votes in any order as `Votes`: source ``sources[v]`` gives token ``tokens[v]`` the label ``labels[v]``.
+
+    offsets (ArrayLike): [N + 1] token offsets of the sequences.
+    names (Sequence[str]): [S] names of the sources.
+    RAISES DataError: If a number is out of range, two sources have one name, or a source gives a token two labels.
+    """
+    bounds, arrays = np.asarray(offsets), [*map(np.asarray, (tokens, sources, labels))]
+    n_tokens = int(bounds[-1]) if bounds.ndim == 1 and len(bounds) else 0
+    borders.check_offsets(bounds, n_tokens)
+    if len(set(names)) < len(names):
+        twice = next(name for place, name in enumerate(names) if name in names[:place])
+        raise DataError(f"Two sources have the name {twice!r}: give every source a name of its own.")
+    limits = n_tokens, len(names), n_labels
+    for kind, array, limit in zip(("tokens", "sources", "labels"), arrays, limits, strict=True):
+        if array.shape != arrays[0].shape or array.ndim != 1 or (len(array) and array.dtype.kind not in "iu"):
+            raise DataError(f"The {kind} of votes must be a list of whole numbers, as long as that of their tokens.")
+        if len(array) and not 0 <= array.min() <= array.max() < limit:
+            raise DataError(f"The {kind} of votes must be from 0 to {limit - 1}, not {array.min()} to {array.max()}.")
+    order = np.lexsort((arrays[1], arrays[0]))
+    of, by, said = (array[order].astype(np.int64) for array in arrays)
+    again = np.flatnonzero((of[1:] == of[:-1]) & (by[1:] == by[:-1]))
+    if len(again):
+        raise DataError(f"The source {names[by[again[0]]]!r} gives token {of[again[0]]} two labels.")
+    ptr = np.append(0, np.cumsum(np.bincount(of, minlength=n_tokens)))
+    kept = by.astype(np.int32), said.astype(np.int32)
+    return Votes(bounds.astype(np.int64), ptr.astype(np.int64), *kept, tuple(names), n_labels)
+
+
+def votes_of_table(table: ArrayLike, offsets: ArrayLike, names: Sequence[str], n_labels: int) -> Votes:
+    """Return the votes of a table [S, T] of labels, `ABSTAIN` where a source says nothing; errors as `make_votes`."""
+    labels = np.asarray(table)
+    if labels.ndim != 2 or len(labels) != len(names):
+        raise DataError(f"The table of votes must have a row for each of {len(names)} sources, not {labels.shape}.")
+    borders.check_offsets(np.asarray(offsets), labels.shape[1])
+    sources, tokens = np.nonzero(labels != ABSTAIN)
+    return make_votes(offsets, tokens, sources, labels[sources, tokens], names, n_labels)
