@@ -166,7 +166,7 @@ def test_many_states_are_cut_and_said_so() -> None:
     np.testing.assert_allclose(posterior.marginals().sum(1), 1, atol=1e-6)
 
 
-def test_what_cannot_be_is_an_error() -> None:
+def test_constraints_that_no_labels_satisfy_are_refused() -> None:
     posterior = text(3, [2, 3])
     allowed = np.ones((5, 3), np.bool_)
     allowed[2:] = [[True, False, False], [False, True, False], [True, False, False]]

@@ -278,7 +278,7 @@ def test_counts_by_label(texts):
             assert counts[i, j].tolist() == [right, len(of_found), len(of_gold)]
 
 
-def test_what_is_familiar():
+def test_spans_are_counted_by_familiarity():
     known = Familiarity.of([("Oslo", "LOC"), ("Oslo", "ORG"), ("Ada", "PER")], ["Bank", "of"])
     assert known.status("Oslo", "ORG") == known.status("Ada", "PER") == SEEN
     assert known.status("Ada", "LOC") == OTHER

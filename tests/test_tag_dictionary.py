@@ -108,7 +108,7 @@ def test_decoding_and_marginals_equal_the_enumeration(bigram_templates: tuple[st
     assert not marginals[~plainly_allowed(training)].any()
 
 
-def test_what_restricts_a_token_alone_decides_there() -> None:
+def test_constraints_that_contradict_the_dictionary_replace_it() -> None:
     model, training = make_model()
     forbidden = np.flatnonzero(~plainly_allowed(training).all(1))
     allowed = np.ones((training.encoded.n_tokens, N_LABELS), np.bool_)

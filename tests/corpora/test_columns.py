@@ -123,7 +123,7 @@ def test_settings_of_the_reader_that_cannot_work(
 
 
 @pytest.mark.parametrize(("name", "message"), [("gone.txt", r"gone\.txt: no such file"), ("", "folder")])
-def test_what_is_no_file_is_refused(name: str, message: str, tmp_path: Path) -> None:
+def test_paths_that_are_no_file_are_refused(name: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=message):
         read_columns(tmp_path / name, COLUMNS)
 

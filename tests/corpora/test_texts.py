@@ -51,7 +51,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("a.md", {}, CrfError, r"in a config format \(txt"),
     (os.devnull, {"format": "txt"}, CrfError, "a device"),
 ])  # fmt: skip
-def test_what_cannot_be_read_is_refused(
+def test_texts_that_cannot_be_read_are_refused(
     name: str | None, settings: dict[str, Any], error: type[Exception], message: str, folder: Path
 ) -> None:
     nlp = spacy.blank("en")

@@ -58,7 +58,7 @@ def test_lists_and_nothing() -> None:
         ),
     ],
 )
-def test_what_is_no_set_of_names_is_refused(returned: Any, message: str) -> None:
+def test_values_that_are_no_set_of_names_are_refused(returned: Any, message: str) -> None:
     with pytest.raises(DataError, match=re.escape(message)):
         names_in(returned)
 

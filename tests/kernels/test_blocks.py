@@ -83,7 +83,7 @@ def test_plain_sequences_are_all_taken() -> None:
     assert not left.any()
 
 
-def test_what_blocks_cannot_do_is_left() -> None:
+def test_sequences_that_fit_into_no_block_are_skipped() -> None:
     short = 2 * blocks.LANES + 1  # of which one is not complete
     lengths = [4] * short + [blocks.LONGEST + 1, 60]  # too long, and too different from the others
     problem = random_problem(np.random.default_rng(0), n_labels=3, lengths=lengths, shared=True, weighted=False)

@@ -194,7 +194,7 @@ def test_a_gold_label_too_improbable_to_divide_by_counts_beside_others(cap: floa
     assert_close(gradient, wanted, rtol=1e-7, atol=1e-7)
 
 
-def test_what_scaled_numbers_cannot_hold_is_left() -> None:
+def test_sequences_that_scaled_numbers_cannot_hold_are_skipped() -> None:
     n = blocks.LANES
     problem = random_problem(np.random.default_rng(0), n_labels=3, lengths=[4] * n, shared=True, dtype=np.float32)
     problem.batch.weights[:] = 1

@@ -31,7 +31,7 @@ def money(nlp: Language, predicted: list[str]) -> Example:
     return Example(Doc(nlp.vocab, words=predicted), gold)
 
 
-def test_what_the_tokenizer_joins_is_missing_and_named_in_training(factory: str) -> None:
+def test_words_that_the_tokenizer_joins_are_missing_and_named_in_training(factory: str) -> None:
     nlp = blank(factory)
     with pytest.warns(UserWarning, match="joins or cuts tokens") as caught:
         initialize(nlp, [money(nlp, ["-200", "Ada"])])

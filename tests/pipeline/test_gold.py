@@ -456,7 +456,7 @@ def test_all_sequences_of_a_doc_have_its_weight() -> None:
 
 
 @pytest.mark.parametrize("weight", [-1, float("nan"), float("inf"), "2", None])
-def test_what_is_no_weight_is_refused(weight: Any) -> None:
+def test_weights_that_are_no_numbers_are_refused(weight: Any) -> None:
     nlp = initialized("crf_ner")
     data = weighted(nlp, "crf_ner", [1, 1, 1, 1, weight])
     with pytest.raises(DataError, match=r"'Rain.*crf_weight must be a number of at least 0"):

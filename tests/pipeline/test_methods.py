@@ -72,7 +72,7 @@ def test_probabilities_of_whole_sequences_are_refused() -> None:
         nlp("Anna lives in New York")
 
 
-def test_all_that_does_not_fit_is_said_at_once() -> None:
+def test_all_plugins_that_do_not_fit_are_named_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
         blank(loss=LOSS, optimizer=AVERAGED)
     penalty, loss, decoder = str(caught.value).splitlines()

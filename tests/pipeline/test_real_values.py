@@ -96,7 +96,7 @@ def test_values_without_the_potential_are_refused(file: Path, function: dict[str
         nlp.initialize(lambda: examples(nlp))
 
 
-def test_what_is_no_number_is_refused(file: Path) -> None:
+def test_values_that_are_no_numbers_are_refused(file: Path) -> None:
     nlp = blank("crf_tagger", features=templates("LOWER"), **block("Values"))
     with pytest.raises(DataError, match="has no attributes"):
         nlp.initialize(lambda: examples(nlp, "crf_tagger"))

@@ -262,7 +262,7 @@ def test_the_example_of_the_card_runs(nlp: Language, monkeypatch: pytest.MonkeyP
     assert names["doc"].text == "Ada Lovelace"
 
 
-def test_what_people_have_written_stays(nlp: Language) -> None:
+def test_a_model_card_keeps_descriptions_written_by_hand(nlp: Language) -> None:
     nlp.meta["description"], nlp.meta["notes"] = "Mine.", "Written by hand."
     fill_card(nlp)
     assert (nlp.meta["description"], nlp.meta["notes"]) == ("Mine.", "Written by hand.")

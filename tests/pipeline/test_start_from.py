@@ -186,7 +186,7 @@ def test_stages_and_numbers_go_on_and_are_stored(tmp_path: Any) -> None:
         ("crf_ner", {"features": templates("LANG[0]")}, "none of its templates"),
     ],
 )
-def test_what_cannot_go_on_is_refused(factory: str, config: dict[str, Any], message: str) -> None:
+def test_a_start_that_does_not_fit_the_config_is_refused(factory: str, config: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         pipe_of(blank(factory, **config)).start_from(pipe_of(trained(optimizer=LBFGS)))
     with pytest.raises(ConfigError, match="has no model yet"):

@@ -151,7 +151,7 @@ def test_columns_that_a_function_says_to_read() -> None:
         blank("crf_ner", features=features_of(tags))
 
 
-def test_what_cannot_be_read_is_told_with_function_and_word() -> None:
+def test_values_of_a_token_function_that_are_no_features_are_refused() -> None:
     nlp = blank("crf_ner", features=features_of(lambda sentence, i: {"length": len(sentence[i].text)}))
     message = "Component 'crf_ner': Token function 'F' at the token 'Anna': 'length' has the value 4, but a feature"
     with pytest.raises(DataError, match=re.escape(message)):

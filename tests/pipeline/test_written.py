@@ -103,7 +103,9 @@ def damaged(seed: int) -> bytes:
 
 @given(seed=st.integers(0, 1 << 32))
 @settings(max_examples=100)
-def test_what_can_be_read_of_a_damaged_treebank_stays(ner: Language, seed: int, tmp_path_factory: Any) -> None:
+def test_sound_sentences_of_a_damaged_treebank_are_written_as_they_were(
+    ner: Language, seed: int, tmp_path_factory: Any
+) -> None:
     path = tmp_path_factory.mktemp("damaged") / "a.conllu"
     path.write_bytes(damaged(seed))
     written, sentences = annotated(ner, path)

@@ -37,7 +37,7 @@ def test_parts_see_sets_that_are_added_later() -> None:
     assert not data._replace(gold=np.maximum(data.gold, MISSING)).has_candidates
 
 
-def test_what_a_loss_has_read_stays_with_its_tokens() -> None:
+def test_inputs_of_a_loss_stay_with_their_tokens() -> None:
     data = training_problem(1, candidates=0.5).objective.data
     data = data._replace(inputs=np.arange(data.encoded.n_tokens)[:, None] * [1, 10])
     begin = data.encoded.offsets[:-1]

@@ -160,7 +160,9 @@ def test_raw_texts_take_no_part_in_the_first_counts() -> None:
         ({"bigram_templates": ("TAG[0]",)}, "leave out pair templates"),
     ],
 )
-def test_what_has_no_probability_is_refused(kind: type[HMM], change: dict[str, Any], message: str) -> None:
+def test_training_that_would_have_no_probability_is_refused(
+    kind: type[HMM], change: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ConfigError, match=message):
         train(make(**change), kind, 1)
 

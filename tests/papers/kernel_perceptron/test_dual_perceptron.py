@@ -80,7 +80,7 @@ def test_scores_are_sums_over_supports(degree: int) -> None:
     np.testing.assert_allclose(emissions(dual, theta), kernel @ coefs, atol=1e-9)
 
 
-def test_what_it_cannot_do_is_refused() -> None:
+def test_label_pairs_parts_other_optimizers_and_large_corpora_are_refused() -> None:
     _, pairs = make(2, bigram_templates=BIGRAM_TEMPLATES)
     with pytest.raises(ConfigError, match="cannot train label-pair features"):
         epochs(DualPerceptron(), pairs)

@@ -200,7 +200,7 @@ def test_questions_of_all_kinds(tmp_path: Path) -> None:
         assert result.exit_code == 0, result.output + repr(result.exception)
 
 
-def test_what_cannot_work() -> None:
+def test_settings_that_cannot_work_are_refused() -> None:
     for wrong, message in (
         ({"optimizer": registered("optimizers", "LBFGS")}, "learns from batches. The optimizer LBFGS does not"),
         ({"terms": {"raw": {"loss": registered("losses", "Entropy")}}}, "cannot be used with terms yet"),

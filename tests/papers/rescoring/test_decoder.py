@@ -246,7 +246,7 @@ def exact_of(pipe: Any, doc: Doc, token: int) -> float:
     return float(posterior.distribution.marginals()[token, posterior.tags.index("U-PER")])
 
 
-def test_what_was_learned_stays_and_goes_with_its_model(trained: Any) -> None:
+def test_learned_weights_are_stored_and_go_with_their_model(trained: Any) -> None:
     learned, examples = trained.method.decoder.weights, _examples(spacy.blank("en"))
     again = _component().from_bytes(trained.to_bytes())
     again.fit(examples[:3])
@@ -305,7 +305,7 @@ def test_without_a_first_stage_probabilities_are_exact() -> None:
     assert one.all_probabilities.tolist() == other.all_probabilities.tolist()
 
 
-def test_what_is_observed() -> None:
+def test_spans_beside_unknown_labels_are_no_evidence() -> None:
     """Spans beside tokens of unknown labels are left out, but exclude others; the label counts."""
     tags = tags_of(["A", "B"], "BILUO")
     problem = random_problem(np.random.default_rng(0), n_labels=len(tags), lengths=[6], shared=True, scale=0.3)

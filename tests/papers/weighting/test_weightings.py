@@ -273,7 +273,7 @@ def test_uneven_weights_are_warned_of() -> None:
 
 
 @pytest.mark.parametrize("values", [[1.0], [1.0, -1.0], [np.nan, 1.0], [0.0, 0.0]])
-def test_what_is_no_weight_of_a_plugin_is_refused(values: list[float]) -> None:
+def test_weights_of_a_plugin_that_are_no_numbers_are_refused(values: list[float]) -> None:
     reader = create_weighted_reader(corpus("a", "b"), corpus("a"), lambda _, __: Weights(np.array(values)))
     with pytest.raises(DataError, match="a weighting returns a number of at least 0"):
         reader(spacy.blank("en"))

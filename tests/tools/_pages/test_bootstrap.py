@@ -58,7 +58,7 @@ def test_an_interval_is_the_middle_of_the_sampled_scores():
     assert found.high[2] == pytest.approx(np.quantile(scores, 0.975))
 
 
-def test_what_is_not_there_has_no_score():
+def test_labels_without_spans_have_no_score():
     found = interval([[0, 0, 0], [0, 0, 0]], prf, 10)
     assert np.isnan(found.value).all()
     assert np.isnan(found.low).all()
@@ -203,6 +203,6 @@ def test_single_precision_may_reach_beyond_the_ends() -> None:
 @pytest.mark.parametrize(
     ("p", "right"), [([0.5], [True, False]), ([1.1], [True]), ([-0.1], [True]), ([math.nan], [True]), ([0.5], [2])]
 )
-def test_what_is_no_prediction(p: list[float], right: list[bool]) -> None:
+def test_reliability_of_numbers_that_are_no_probabilities_is_refused(p: list[float], right: list[bool]) -> None:
     with pytest.raises(DataError, match="Probabilities"):
         reliability(p, right)

@@ -170,7 +170,7 @@ def test_texts_are_escaped_and_markup_is_not() -> None:
     assert a_page().count('class="number"') == 3
 
 
-def test_what_a_template_lacks_is_an_error() -> None:
+def test_a_name_that_a_template_lacks_is_an_error() -> None:
     with pytest.raises(UndefinedError, match="title"):
         render("tools/_pages/frame.html")
 

@@ -105,7 +105,7 @@ def test_an_empty_token_is_written_anew(content: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"my own notes", b"short", b"\xff" * 20, "ä".encode() * 20, b"a/../" * 5])
-def test_what_is_no_token_stays_and_is_named(content: bytes, tmp_path: Path) -> None:
+def test_a_foreign_file_named_token_is_refused_and_kept(content: bytes, tmp_path: Path) -> None:
     (tmp_path / ".token").write_bytes(content)
     with pytest.raises(ConfigError, match="is no token"):
         token_of(tmp_path)

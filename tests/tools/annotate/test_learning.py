@@ -75,7 +75,7 @@ def test_a_trained_pipeline_goes_on_as_fit_from_it_does(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("task", ["entities", "chunks"])
-def test_what_is_not_known_is_missing(task: str) -> None:
+def test_tokens_without_a_pin_have_missing_labels(task: str) -> None:
     learner = Learner(blank(task, "xx"))
     pins = Pins((TagSpan(0, 2, "PER"),), (), (3,), {4: ("PER", "LOC")}, (TagSpan(5, 6, "LOC"),))
     decision = Decision("", TextTokens(tuple("a b c d e f g".split())), pins)  # noqa: SIM905

@@ -123,7 +123,7 @@ def test_findings(
         assert message in texts(report, severity)
 
 
-def test_what_dev_shares(look: Callable[..., Report]) -> None:
+def test_texts_of_dev_that_are_in_train_are_counted(look: Callable[..., Report]) -> None:
     from spacy_crfseq.tools.debug_data.corpus import overlap
 
     report = look(GOOD, "Ada B-LOC\n\nBo B-PER\n\nLima B-LOC\nAda O\n\n")
@@ -332,7 +332,9 @@ def test_counts_of_a_part(corpus: list[list[tuple[str, str]]]) -> None:
 
 
 @given(corpora, corpora)
-def test_what_two_parts_share(train: list[list[tuple[str, str]]], dev: list[list[tuple[str, str]]]) -> None:
+def test_texts_and_spans_that_two_parts_share_are_counted(
+    train: list[list[tuple[str, str]]], dev: list[list[tuple[str, str]]]
+) -> None:
     parts = [count_all(corpus) for corpus in (train, dev)]
     shared = overlap(*parts)
     texts = [[tuple(word for word, _ in rows) for rows in corpus] for corpus in (train, dev)]

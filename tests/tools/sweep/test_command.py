@@ -318,7 +318,7 @@ def test_tables_show_failures_and_escape_what_latex_reads() -> None:
     assert "y\\textasciicircum{}2\\textasciitilde{}\\textbackslash{} & 50.00" in both
 
 
-def test_what_matters() -> None:
+def test_settings_that_matter_are_ranked() -> None:
     def score(a: int, b: int) -> float:
         return 0.5 + 0.1 * a + 0.01 * b
 

@@ -95,6 +95,8 @@ def test_a_run_that_is_stopped_is_resumed(raw: Path, tmp_path: Path, run: Run, m
         ("--coverage missing.txt", ["missing.txt: no such file"]),
     ],
 )
-def test_what_cannot_work_is_refused(options: str, parts: list[str], raw: Path, tmp_path: Path, run: Run) -> None:
+def test_options_that_cannot_work_are_refused(
+    options: str, parts: list[str], raw: Path, tmp_path: Path, run: Run
+) -> None:
     refused(run("word-classes", raw / "a.txt", options, "--output", tmp_path / "c.tsv"), *parts)
     assert not (tmp_path / "c.tsv").exists()
