@@ -56,7 +56,11 @@ KINK = 1e-2
 
 def evaluate(loss: Loss, problem: Problem) -> tuple[float, Scores]:
     """Return the loss and its gradient, without the candidate sets that not every loss is defined for."""
-    loss, problem = ready(loss, problem)
+    return called(*ready(loss, problem))
+
+
+def called(loss: Loss, problem: Problem) -> tuple[float, Scores]:
+    """Return the loss and its gradient of a problem that the loss can read."""
     gradient = problem.scores.zeros_like()
     return loss(problem.scores, problem.batch, gradient), gradient
 
@@ -80,9 +84,10 @@ def ready(loss: Loss, problem: Problem) -> tuple[Loss, Problem]:
 @given(PROBLEMS)
 def test_gradient_equals_finite_differences(loss: Loss, problem: Problem) -> None:
     """Where a loss has a kink within the step, any slope between those on its two sides is a subgradient."""
-    _, gradient = evaluate(loss, problem)
+    loss, problem = ready(loss, problem)
+    _, gradient = called(loss, problem)
     for array, scores in zip(gradient, problem.scores, strict=True):
-        below, above = one_sided_differences(lambda: evaluate(loss, problem)[0], scores)
+        below, above = one_sided_differences(lambda: called(loss, problem)[0], scores)
         central = (below + above) / 2
         kink = (np.abs(above - below) > KINK) & ("value_and_grad" not in provided(loss))
         inside = (np.minimum(below, above) - 1e-6 <= array) & (array <= np.maximum(below, above) + 1e-6)

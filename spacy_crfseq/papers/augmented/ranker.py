@@ -8,7 +8,7 @@ y1 be the best labelling of a text, and y* the cheapest one of the k best.  If y
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
@@ -85,14 +85,22 @@ class InlineRanker:
 
 @dataclass(frozen=True)
 class BoundRanker:
-    """The inline ranker for a component with these labels [L]."""
+    """The inline ranker for a component with these labels [L].
+
+    A text's cost function is made at its first visit.
+    """
 
     cost: Cost
     k: int
     labels: Sequence[str]
     constraints: Constraints
+    _made: dict[Any, tuple[Any, CostFunction | None]] = field(default_factory=dict, repr=False, compare=False)
 
     provides: ClassVar[frozenset[LossProperty]] = PROVIDES
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how to copy the loss: without the texts that it has met."""
+        return BoundRanker, (self.cost, self.k, self.labels, self.constraints)
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
         scores, batch = kernels.borders.take_batch(scores, batch, grad)
@@ -123,11 +131,19 @@ class BoundRanker:
             if begin == end:
                 continue
             doc, first = batch.inputs[begin]
-            reference = doc if end - begin == len(doc) else doc[first : first + end - begin].as_doc()
-            gold = [self.labels[label] if label >= 0 else None for label in batch.gold[begin:end].tolist()]
-            cost = self.cost(Evidence([token.text for token in reference], gold, reference))
+            gold = batch.gold[begin:end]
+            key = id(doc), first, gold.tobytes()
+            if key not in self._made:
+                self._made[key] = doc, self._cost_of(doc, first, gold)  # which keeps the Doc, and so its id
+            _, cost = self._made[key]
             if cost is not None:
                 yield number, (begin, end), cost
+
+    def _cost_of(self, doc: Any, first: int, gold: Ints) -> CostFunction | None:
+        """Return the cost function of the tokens of an annotated Doc from `first` on, whose labels [T] are `gold`."""
+        reference = doc if len(gold) == len(doc) else doc[first : first + len(gold)].as_doc()
+        labels = [self.labels[label] if label >= 0 else None for label in gold.tolist()]
+        return self.cost(Evidence([token.text for token in reference], labels, reference))
 
     def _cheapest(self, cost: CostFunction, lowest: float, scores: Scores) -> Ints | None:
         """Return the first labelling with the least cost among the k best ones of a text, None if `lowest` is less."""

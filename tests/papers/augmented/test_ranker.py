@@ -1,5 +1,6 @@
 """The inline ranker against enumeration, its texts of a component, and visits of the terms of an objective."""
 
+import copy
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -150,6 +151,30 @@ def test_no_labelling_cheaper_than_the_best_one_makes_no_step() -> None:
     np.testing.assert_array_equal(stepped(training, data, ranker, theta, 1.0), theta)
 
 
+def test_a_cost_function_is_made_once_a_text_and_copies_make_their_own() -> None:
+    training, made = problem(n_sequences=6), list[Evidence]()
+
+    class Noted(Given):
+        def __call__(self, evidence: Evidence) -> CostFunction | None:
+            made.append(evidence)
+            return super().__call__(evidence)
+
+    ranker = InlineRanker(Noted(lambda labels: float(labels.count("O"))))
+    lengths = np.diff(training.objective.data.encoded.offsets)
+    data = unlabelled(training, range(6), ranker)
+    theta, bound = training.random_theta(np.random.default_rng(0)), ranker.bind(LABELS, None)
+    found = []
+    for loss in (bound, bound, copy.copy(bound)):
+        objective = Objective(training.objective.potential, [Term(data, loss)], NoRegularizer())
+        optimizer = AveragedPerceptron()
+        state = optimizer.start(theta)
+        optimizer.iterate(objective, state)
+        found.append((state.weights.tobytes(), len(made)))
+    n_texts = int((lengths > 0).sum())
+    assert found == [(found[0][0], n_texts), (found[0][0], n_texts), (found[0][0], 2 * n_texts)]
+    assert found[0][0] != theta.tobytes()
+
+
 # Visits
 
 
@@ -162,8 +187,11 @@ def visited(visits: float, epochs: int) -> list[list[int]]:
 
     class Noted(Given):
         def __call__(self, evidence: Evidence) -> CostFunction | None:
-            seen.append(int(evidence.words[0]))
-            return None
+            def cost(labels: Sequence[str]) -> float:
+                seen.append(int(evidence.words[0]))
+                return 0.0  # so that it is asked once a visit
+
+            return cost
 
     ranker = InlineRanker(Noted(lambda labels: 0.0))
     data = unlabelled(training, filled[:10].tolist(), ranker)
