@@ -198,7 +198,7 @@ FIGURES: dict[str, Any] = {
 """Columns of all tables of methods."""
 
 
-def _rows(results: Results, name: str) -> list[Row]:
+def _of_features(results: Results, name: str) -> list[Row]:
     """Return the rows of all feature sets, with their features."""
     return [{**row, "features": features} for features in FEATURES for row in found(results, f"{name}-{features}")]
 
@@ -210,7 +210,7 @@ def _methods(results: Results, name: str) -> str:
         return paper_cells(name).get((_plain(row), row["features"]))
 
     start = {"method": _title, "features": "features", "published": published}
-    return columns(_rows(results, name), {**start, **FIGURES, "optimality": "optimality"})
+    return columns(_of_features(results, name), {**start, **FIGURES, "optimality": "optimality"})
 
 
 def _plain(row: Row) -> str:
@@ -240,7 +240,7 @@ def spread(score: Any, features: str) -> float:
 
 
 def _losses_section(name: str, results: Results) -> Section:
-    inside = [row["grid"][0] < row["rho"] < row["grid"][-1] for row in _rows(results, name) if "grid" in row]
+    inside = [row["grid"][0] < row["rho"] < row["grid"][-1] for row in _of_features(results, name) if "grid" in row]
     score = partial(_score, results, name)
     return Section(_methods(results, name), {"score": score, "inside": inside, "settings": len(inside)})
 
@@ -265,7 +265,7 @@ def _errors_section(name: str, bounds: str, results: Results) -> Section:
 
 
 def _bounds_section(name: str, features: tuple[str, ...], results: Results) -> Section:
-    rows = _rows(results, name)
+    rows = _of_features(results, name)
     text = columns(rows, {"method": _title, "features": "features", **FIGURES, "token error %": "error"})
     share = {row["features"]: row["active"]["all"] / row["size"] for row in rows if row["method"] == "tight"}
     names = {"features": features, "order": " < ".join(features), "share": share}
@@ -317,7 +317,7 @@ def _near(rows: Mapping[Any, Row], features: str, method: str, share: float, nev
 @section("curve")
 def curve(results: Results) -> Section:
     """Learning curves."""
-    rows = _rows(results, "curve")
+    rows = _of_features(results, "curve")
     sizes = sorted({row["sentences"] for row in rows})
     test = {(row["method"], row["features"], row["sentences"]): row["test"] for row in rows}
     lines = []

@@ -20,7 +20,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # recent releases prefer another package
     from starlette.testclient import TestClient
 
-from spacy_crfseq.tools.annotate.command import TASKS, annotate
+from spacy_crfseq.tools.annotate.command import TASKS, FirstPipeline, annotate
 from spacy_crfseq.tools.annotate.exports import FORMATS, exported
 from spacy_crfseq.tools.annotate.journal import Decision, Journal
 from spacy_crfseq.tools.annotate.project import Project
@@ -50,7 +50,9 @@ def page(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pag
     words = "Ada Bo Oslo met in the no. \U0001f600 10 é".split()  # noqa: SIM905
     texts = [" ".join(rng.choices(words, k=rng.randrange(1, 12))) + f" {number}" for number in range(3000)]
     (folder / "a.txt").write_text("\n".join(texts) + "\n", encoding="utf8")
-    project = annotate([folder / "a.txt"], folder / "p", ",".join(LABELS), task=request.param, classes=False)
+    project = annotate(
+        [folder / "a.txt"], folder / "p", ",".join(LABELS), None, FirstPipeline(request.param), classes=False
+    )
     for number in range(4):
         item: Any = project.next("t")
         spans = [(0, 1, LABELS[number % 3])]

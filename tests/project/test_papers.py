@@ -3,6 +3,7 @@
 Nothing is timed, and no corpus is needed.
 """
 
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,8 @@ import numpy as np
 import pytest
 import spacy
 
-from scripts.kit import NOT_RUN, Options, Skip, load
+from bench._harness import STUDY as BENCH
+from scripts.kit import NOT_RUN, Options, Skip, Study, load
 from scripts.papers import (
     _harness,
     chunks,
@@ -43,6 +45,12 @@ RESULTS = load(_harness.STUDY.folder)
 def test_the_command_lists_its_experiments() -> None:
     done = subprocess.run([*RUN, "--list"], capture_output=True, text=True, check=True)
     assert {line.split()[0] for line in done.stdout.splitlines()} >= set(RESULTS)
+
+
+@pytest.mark.parametrize("study", [_harness.STUDY, BENCH], ids=["papers", "bench"])
+def test_runs_can_be_sent_to_the_process_that_executes_them(study: Study) -> None:
+    for run in study.load().values():
+        assert pickle.loads(pickle.dumps(run)).name == run.name
 
 
 def test_the_page_is_what_the_command_makes_of_its_results(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import socket
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -32,49 +32,91 @@ PORT, HOST, TOKEN = 8341, "127.0.0.1", ".token"
 TASKS = ("entities", "chunks", "tags", "fields")
 
 
+class FirstPipeline(NamedTuple):
+    """The pipeline that a project begins with: a trained one, that of a config, or a fast one for a task.
+
+    task (str): One of `TASKS`.
+    model (str | None): A trained pipeline.
+    config (Path | None): The config of a pipeline to train.
+    component (str | None): The component that learns; None for the only one.
+    patterns (Path | None): Phrases of an entity ruler, which the fast pipeline knows.
+    """
+
+    task: str = "entities"
+    lang: str = "en"
+    model: str | None = None
+    config: Path | None = None
+    component: str | None = None
+    patterns: Path | None = None
+
+    def check(self) -> None:
+        """Raise ConfigError or DataError on settings that exclude each other, and on patterns that are not there."""
+        if self.task not in TASKS:
+            raise ConfigError(f"--task {self.task}: unknown task. {suggest(self.task, TASKS)}")
+        if self.model is not None and self.config is not None:
+            raise ConfigError("--model starts from a trained pipeline, --config from none. Leave one of them out.")
+        if self.patterns is not None:
+            check_file(self.patterns)
+
+    @property
+    def files(self) -> list[str | Path]:
+        """The files that are read."""
+        return [path for path in (self.model, self.config, self.patterns) if path is not None]
+
+    def load(self) -> tuple[Learner, str]:
+        """Return the pipeline's component that learns, and the task as the component can do it.
+
+        RAISES CrfError: If the component cannot do the task, or a file cannot be read.
+        """
+        from ...pipeline.select import load_pipeline
+        from .learning import Learner, blank, configured
+
+        if self.model:
+            nlp = load_pipeline(self.model)
+        else:
+            nlp = configured(self.config) if self.config else blank(self.task, self.lang, self.patterns)
+        learner = Learner(nlp, self.component, self.model, runs=self.task == "fields")
+        if learner.plain:
+            return learner, self.task if self.task == "fields" else "tags"
+        if self.task in ("tags", "fields"):
+            raise ConfigError(f"--task {self.task}: {learner.name} predicts spans, not tags of tokens.")
+        return learner, self.task
+
+
+FAST = FirstPipeline()
+
+
 def annotate(
     texts: list[Path],
     output: Path,
     labels: str | None = None,
     layout: Format = None,
-    task: str = "entities",
-    lang: str = "en",
-    model: str | None = None,
-    config: Path | None = None,
-    component: str | None = None,
-    patterns: Path | None = None,
+    first: FirstPipeline = FAST,
     classes: bool = True,
     review: bool = False,
     seed: int = 0,
 ) -> Project:
     """Return the project in a folder, a new one or one to go on with; its model has not begun to learn.
 
+    first (FirstPipeline): The pipeline of a new project.
+    The other settings are those of the command.
+
     RAISES CrfError: If it cannot be worked on, or the texts cannot be read.
     """
     from ...cli.inputs import layout_of
-    from ...pipeline.select import load_pipeline
-    from .learning import Learner, blank, configured
     from .pool import Pool, TextFile
     from .project import Project
     from .review import AnnotatedFile, Review
 
-    if task not in TASKS:
-        raise ConfigError(f"--task {task}: unknown task. {suggest(task, TASKS)}")
-    if model is not None and config is not None:
-        raise ConfigError("--model starts from a trained pipeline, --config from none. Leave one of them out.")
+    first.check()
     texts = resolve_all(texts)
-    if review and (model is not None or len(texts) > 1):
+    if review and (first.model is not None or len(texts) > 1):
         raise ConfigError("--review trains models on parts of one corpus: give one file, and no --model.")
-    if patterns is not None:
-        check_file(patterns)
-    nlp = load_pipeline(model) if model else configured(config) if config else blank(task, lang, patterns)
-    learner = Learner(nlp, component, model, runs=task == "fields")
-    if not learner.plain and task in ("tags", "fields"):
-        raise ConfigError(f"--task {task}: {learner.name} predicts spans, not tags of tokens.")
-    task = ("tags" if task != "fields" else task) if learner.plain else ("chunks" if task == "chunks" else "entities")
-    settings = {"task": task, "component": learner.name, "model": model, "seed": seed}
+    learner, task = first.load()
+    nlp = learner.nlp
+    settings = {"task": task, "component": learner.name, "model": first.model, "seed": seed}
     settings["review"] = texts[0].name if review else None
-    inputs = [*texts, *(path for path in (model, config, patterns) if path is not None)]
+    inputs = [*texts, *first.files]
     if review:
         corpus = AnnotatedFile(learner, TextFile(texts[0], layout_of(texts[0], layout, nlp)))
         return Review(output, learner, corpus, names_of(labels) or [], settings, inputs)
@@ -82,13 +124,13 @@ def annotate(
         raise ConfigError("Give --labels with the labels to begin with, such as --labels PER,LOC,ORG.")
     pool = Pool(nlp, [TextFile(path, layout_of(path, layout, nlp, texts=True)) for path in texts])
     of_words: list[str] | None = None
-    if classes and not model and not config:
+    if classes and not first.model and not first.config:
         said = asked(layout)
         given = {"--format": said.name, "--columns": said.columns, "--encoding": said.encoding}
-        of_words = [*map(str, texts), "--lang", lang]
+        of_words = [*map(str, texts), "--lang", first.lang]
         of_words += [part for name, value in given.items() if value for part in (name, value)]
     return Project(
-        output, learner, pool, names_of(labels) or [], settings, guess=_phrases(learner, patterns),
+        output, learner, pool, names_of(labels) or [], settings, guess=_phrases(learner, first.patterns),
         classes=of_words, inputs=inputs,
     )  # fmt: skip
 
@@ -149,12 +191,7 @@ def annotate_cli(
         output,
         labels=labels,
         layout=Asked(format, columns, scheme, encoding),
-        task=task,
-        lang=lang,
-        model=model,
-        config=config,
-        component=component,
-        patterns=patterns,
+        first=FirstPipeline(task, lang, model, config, component, patterns),
         classes=classes,
         review=review,
         seed=seed,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from spacy_crfseq.schemes import TagSpan
-from spacy_crfseq.tools.annotate.command import annotate
+from spacy_crfseq.tools.annotate.command import FirstPipeline, annotate
 from spacy_crfseq.tools.annotate.journal import Pins
 from spacy_crfseq.tools.annotate.project import Item, Project
 
@@ -69,7 +69,9 @@ def opened(texts: Path, tmp_path: Path) -> Iterator[Callable[..., Project]]:
     there: list[Project] = []
 
     def make(folder: str = "project", labels: tuple[str, ...] = ("PER", "LOC"), **settings: Any) -> Project:
-        there.append(annotate([texts], tmp_path / folder, ",".join(labels), classes=False, **settings))
+        there.append(
+            annotate([texts], tmp_path / folder, ",".join(labels), None, FirstPipeline(**settings), classes=False)
+        )
         return there[-1]
 
     yield make

@@ -18,7 +18,7 @@ from spacy_crfseq.corpora.layouts import Asked, Preset
 from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.pipeline.white_space import words_of
 from spacy_crfseq.schemes import TagSpan, encode
-from spacy_crfseq.tools.annotate.command import annotate
+from spacy_crfseq.tools.annotate.command import FirstPipeline, annotate
 from spacy_crfseq.tools.annotate.journal import Decision, Pins
 from spacy_crfseq.tools.annotate.learning import Learner, blank
 from spacy_crfseq.tools.annotate.pool import TextFile
@@ -87,7 +87,7 @@ def test_planted_errors_come_first_and_all_else_stays(name: str, tmp_path: Path)
         config = tmp_path / "pos.cfg"
         config.write_text('[nlp]\nlang = "xx"\npipeline = ["crf_tagger"]\n[components]\n[components.crf_tagger]\n'
                           'factory = "crf_tagger"\nattr = "pos"\n')  # fmt: skip
-        more = {"layout": "conll2002"} if name == "corpus.conll" else {"config": config, "task": "tags"}
+        more = {"layout": "conll2002"} if name == "corpus.conll" else {"first": FirstPipeline("tags", config=config)}
     shown = review(annotate([path], folder, review=True, **more))
     assert all(note.startswith("Annotated ") for note in shown)
     if path.suffix == ".spacy":
@@ -107,11 +107,12 @@ def test_planted_errors_come_first_and_all_else_stays(name: str, tmp_path: Path)
 
 
 def test_what_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.conll"
-    path.write_text("Ada B-PER\n\n")
+    path, other = tmp_path / "a.conll", tmp_path / "b.conll"
+    for file in (path, other):
+        file.write_text("Ada B-PER\n\n")
     for texts, more, message in (
         ([path], {"layout": "conll2000"}, "no column 'ent'"),
-        ([path, path], {}, "one corpus"),
+        ([path, other], {}, "one corpus"),
         ([path], {"output": tmp_path}, "is read by this command"),
         ([path], {}, "only 1 different"),
     ):
