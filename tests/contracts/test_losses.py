@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from spacy_crfseq import registry
 from spacy_crfseq.errors import ConfigError
+from spacy_crfseq.losses.hinge import Hinge
 from spacy_crfseq.losses.pointwise_exp import PointwiseExp
 from spacy_crfseq.losses.sequential_log import SequentialLog
 from spacy_crfseq.losses.softmax_margin import SoftmaxMargin
@@ -29,8 +30,9 @@ class Undeclared:
         return SequentialLog()(scores, batch, grad)
 
 
-BY_LABEL = SoftmaxMargin(0.7, false_negatives={"A": 3.0}, false_positives={"B": 0.2, "A": 0.0})
-LOSSES: dict[str, Any] = {**made_losses(), "undeclared": Undeclared(), "costs by label": BY_LABEL}
+COSTS: dict[str, Any] = {"false_negatives": {"A": 3.0}, "false_positives": {"B": 0.2, "A": 0.0}}
+BY_LABEL = {f"{kind.__name__}, costs by label": kind(0.7, **COSTS) for kind in (SoftmaxMargin, Hinge)}
+LOSSES: dict[str, Any] = {**made_losses(), "undeclared": Undeclared(), **BY_LABEL}
 
 
 def every_loss(
@@ -322,9 +324,10 @@ def test_losses_of_best_paths_and_margins_equal_their_definitions(name: str, cos
     assert all(np.isfinite(array).all() for array in gradient)
 
 
+@pytest.mark.parametrize("kind", [SoftmaxMargin, Hinge])
 @given(problems(scales=(1.0, 10.0)), st.integers(0, 2**32 - 1))
-def test_the_loss_with_costs_by_label_equals_its_definition(problem: Problem, seed: int) -> None:
-    """The sum over all labellings, each with the cost of its labels in place of the correct ones."""
+def test_losses_with_costs_by_label_equal_their_definitions(kind: Any, problem: Problem, seed: int) -> None:
+    """The sum, or the maximum, over all labellings, each with the cost of its labels in place of the correct ones."""
     labels, rng = ["A", "B", "C", "D"][: problem.scores.emissions.shape[1]], np.random.default_rng(seed)
     missed, invented = ({label: float(rng.exponential(2)) for label in labels if rng.random() < 0.5} for _ in range(2))
     table = np.zeros((len(labels), len(labels)))
@@ -336,10 +339,12 @@ def test_the_loss_with_costs_by_label_equals_its_definition(problem: Problem, se
         one, gold_labels = reference.sequence(problem.scores, first, last), problem.batch.gold[first:last].tolist()
         paths, scores = reference.completions(one)
         costs = sum((table[g, paths[:, t]] for t, g in enumerate(gold_labels) if g >= 0), start=np.zeros(len(paths)))
-        value += problem.batch.weights[n] * (
-            reference.log_sum(scores + costs) - reference.log_partition(one, gold_labels)
-        )
-    loss = SoftmaxMargin(0.5, missed, invented).bind(labels, None)
+        agreeing = reference.completions(one, gold_labels)[1]
+        if kind is SoftmaxMargin:
+            value += problem.batch.weights[n] * (reference.log_sum(scores + costs) - reference.log_sum(agreeing))
+        elif any(label >= 0 for label in gold_labels):
+            value += problem.batch.weights[n] * ((scores + costs).max() - agreeing.max())
+    loss = kind(0.5, missed, invented).bind(labels, None)
     assert loss(*problem, problem.scores.zeros_like()) == pytest.approx(value, rel=1e-9, abs=1e-8)
 
 
@@ -371,14 +376,16 @@ def test_costs_are_named_by_types_or_tags(missed: Any, invented: Any, expected: 
     ],
 )
 def test_costs_that_cannot_be_used_are_refused(settings: Any, message: str) -> None:
-    with pytest.raises(ConfigError, match=re.escape(message)):
-        SoftmaxMargin(**settings).bind(["O", "B-PER", "I-PER"], "IOB2")
+    for kind in (SoftmaxMargin, Hinge):
+        with pytest.raises(ConfigError, match=re.escape(message)):
+            kind(**settings).bind(["O", "B-PER", "I-PER"], "IOB2")
 
 
 def test_costs_by_label_need_the_names_of_labels() -> None:
     problem = random_problem(np.random.default_rng(0), n_labels=3, lengths=[2], shared=True)
-    with pytest.raises(ConfigError, match="needs the names of labels"):
-        BY_LABEL(*problem, problem.scores.zeros_like())
+    for loss in BY_LABEL.values():
+        with pytest.raises(ConfigError, match="needs the names of labels"):
+            loss(*problem, problem.scores.zeros_like())
 
 
 @given(problems())
