@@ -340,6 +340,15 @@ def test_the_ending_of_a_file_decides_its_format(name: str, begin: bytes, tmp_pa
     assert CRF(model_filename=str(tmp_path / name)).predict(X).tolist() == crf.predict(X).tolist()
 
 
+def test_a_name_that_the_file_cannot_hold_does_not_lose_the_training(tmp_path: Path) -> None:
+    crf = CRF(max_iterations=3, model_filename=str(tmp_path / "model"))
+    with pytest.raises(ModelFileError, match="CRFsuite cannot hold this model"):
+        crf.fit([[["a\0b"], ["c"]]], [["A", "B"]])
+    assert crf.predict_single([["c"]]) == ["B"]
+    crf.save(tmp_path / "model.msgpack")
+    assert CRF(model_filename=tmp_path / "model.msgpack").predict_single([["a\0b"]]) == ["A"]
+
+
 def test_storage(tmp_path: Path) -> None:
     path = tmp_path / "model.msgpack"
     crf = CRF(c1=0.1, model_filename=str(path)).fit(*generated(20, values=True))

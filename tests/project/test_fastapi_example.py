@@ -54,12 +54,15 @@ def test_entities_have_probabilities_or_none(ask: Callable[[Talk], Any], tmp_pat
     assert nothing == []
 
 
-def test_requests_at_the_same_time(ask: Callable[[Talk], Any]) -> None:
-    """Each has words that the vocabulary has not met."""
+def test_requests_at_the_same_time_leave_no_words_behind(ask: Callable[[Talk], Any]) -> None:
+    app = importlib.import_module("app").app
 
     async def talk(client: Any) -> Any:
+        words = len(app.state.nlp.vocab.strings)
         texts = [[f"Bob{i} met Ada in Oslo{i}."] * 3 for i in range(12)]
-        return await asyncio.gather(*(client.post("/entities", json={"texts": each}) for each in texts))
+        answers = await asyncio.gather(*(client.post("/entities", json={"texts": each}) for each in texts))
+        assert len(app.state.nlp.vocab.strings) == words
+        return answers
 
     answers = ask(talk)
     assert {answer.status_code for answer in answers} == {200}
