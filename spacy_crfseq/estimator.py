@@ -324,12 +324,9 @@ class CRF:
 
         RAISES NotFittedError: Before `fit`.
         """
-        model, (labels, names) = (
-            self._model,
-            (
-                {name: str(i) for i, name in enumerate(names)}
-                for names in (self._model.crf.labels, self._model.attributes.names)
-            ),
+        model = self._model
+        labels, names = (
+            {name: str(i) for i, name in enumerate(names)} for names in (model.crf.labels, model.attributes.names)
         )
         weights, steps = model.state_features(), model.transition_features()
         header = {"num_labels": str(len(labels)), "num_attrs": str(len(names)), "size": str(len(model.to_bytes()))}
@@ -540,7 +537,7 @@ def _note(iterations: list[dict[str, Any]], scores: dict[str, Any], verbose: boo
         "active_features": progress.active, "linesearch_trials": report.evaluations,
         "time": progress.seconds - sum(iteration["time"] for iteration in iterations),
     }  # fmt: skip
-    iterations.append(entry | scores)
+    iterations.append(entry | (scores if progress.score is not None else {}))
     if verbose:
         if progress.score is not None:
             entry["item_accuracy"] = progress.score

@@ -27,7 +27,7 @@ class Covered(NamedTuple):
     high: float
 
 
-class Coverage(NamedTuple):
+class SpanCoverage(NamedTuple):
     """The shares of covered spans of each label and of all, and of the words of predicted spans that are in gold ones.
 
     words (int): Number of the words of predicted spans.
@@ -69,7 +69,7 @@ def covered_share(counts: Values) -> Values:
     return share(pairs[..., 0], pairs[..., 1])
 
 
-def coverage(gold: Sequence[Sequence[TagSpan]], found: Sequence[Sequence[TagSpan]]) -> Coverage:
+def coverage(gold: Sequence[Sequence[TagSpan]], found: Sequence[Sequence[TagSpan]]) -> SpanCoverage:
     """Return the coverage of the gold spans of texts by those found, text by text."""
     labels = [*sorted({span.label for spans in gold for span in spans}), ALL]
     place, counts = {label: i for i, label in enumerate(labels)}, np.zeros((len(gold), len(labels), 2))
@@ -82,4 +82,4 @@ def coverage(gold: Sequence[Sequence[TagSpan]], found: Sequence[Sequence[TagSpan
     figures = np.stack(interval(counts.reshape(len(gold), -1), covered_share), 1).tolist()
     totals = counts[..., 1].sum(0).astype(int).tolist()
     rows = [Covered(label, total, *row) for label, total, row in zip(labels, totals, figures, strict=True)]
-    return Coverage(rows, n_words, n_right / n_words if n_words else float("nan"))
+    return SpanCoverage(rows, n_words, n_right / n_words if n_words else float("nan"))

@@ -32,7 +32,7 @@ from ...pipeline.select import crfs_of, load_pipeline, model_folder
 from ...pipeline.texts import names_of
 from ...types import Bools
 from .._pages.calibration import SMALLEST, Certainty, Values, calibration, certainty, log_losses
-from .._pages.coverage import Coverage, coverage
+from .._pages.coverage import SpanCoverage, coverage
 from .._pages.judged import Judged, for_each_component, judge
 from .recall import fit_cover, read_recalls
 
@@ -282,8 +282,8 @@ class Recalls(NamedTuple):
     """Thresholds for recall by label, and how many gold spans are covered before and after."""
 
     thresholds: dict[str, float]
-    before: Coverage
-    after: Coverage
+    before: SpanCoverage
+    after: SpanCoverage
 
 
 class ComponentCalibration(NamedTuple):
