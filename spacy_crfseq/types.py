@@ -71,7 +71,7 @@ class Scores(NamedTuple):
 
     def zeros_like(self) -> Scores:
         """Return zeros of the same shapes, for a loss to add its gradient to."""
-        return Scores(*(np.zeros_like(array) for array in self))
+        return Scores(*(np.zeros(array.shape, array.dtype) for array in self))  # zeros_like takes 2 microseconds more
 
     def wide(self) -> Scores:
         """Return the scores in float64."""

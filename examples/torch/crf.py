@@ -16,7 +16,7 @@ class LogProb(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *given: torch.Tensor) -> torch.Tensor:
         """Compute value and gradient at once: forward-backward has both."""
-        *scores, labels, mask = (tensor.detach().cpu() for tensor in given)
+        *scores, labels, mask = (tensor.numpy(force=True) for tensor in given)
         value, grad = Chain(*scores, mask=mask).log_prob_and_grad(labels)
         ctx.save_for_backward(*(torch.from_numpy(array).to(given[0]) for array in grad))
         return given[0].new_tensor(value)
@@ -44,4 +44,4 @@ class CRF(torch.nn.Module):
     def chain(self, emissions: torch.Tensor, mask: torch.Tensor) -> Chain:
         """Return the distribution of the labels: `viterbi`, `marginals`, `nbest` and all other answers."""
         scores = (emissions, self.transitions, self.start, self.end)
-        return Chain(*(tensor.detach().cpu() for tensor in scores), mask=mask.cpu())
+        return Chain(*(tensor.numpy(force=True) for tensor in scores), mask=mask.cpu())
