@@ -61,6 +61,16 @@ def like(values: Any, dtype: type) -> np.ndarray:
     return array if array.dtype.kind == "f" and array.size else array.astype(dtype)
 
 
+WEIGHTS = [np.ones(1), np.ones(3), np.ones((2, 1)), np.ones(2, np.int64), np.ones(2, "f2"), swapped([1.0, 1])]
+BAD_BATCHES: list[tuple[dict[str, Any], str]] = [
+    *(({"offsets": like(offsets, np.int64)}, "Offsets must") for offsets in BAD_OFFSETS),
+    *(({"gold": like(labels, np.int32)}, "Gold labels must") for labels in BAD_LABELS),
+    *(({"weights": weights}, "Weights must") for weights in WEIGHTS),
+    ({"offsets": swapped(OFFSETS)}, "must be"),
+    ({"gold": swapped(GOLD)}, "must be"),
+]
+
+
 @pytest.fixture(params=made_losses().items(), ids=lambda item: item[0])
 def loss(request: pytest.FixtureRequest) -> Callable[..., float]:
     made: Loss = request.param[1]
@@ -78,18 +88,9 @@ def loss(request: pytest.FixtureRequest) -> Callable[..., float]:
 def test_losses_refuse_arrays_that_do_not_fit(loss: Callable[..., float]) -> None:
     scores, batch = problem_scores(), Batch(OFFSETS, GOLD, np.ones(2))
     assert np.isfinite(loss(scores, batch))
-    for offsets in BAD_OFFSETS:
-        with pytest.raises(DataError, match="Offsets must"):
-            loss(scores, batch._replace(offsets=like(offsets, np.int64)))
-    for labels in BAD_LABELS:
-        with pytest.raises(DataError, match="Gold labels must"):
-            loss(scores, batch._replace(gold=like(labels, np.int32)))
-    for array, name in ((OFFSETS, "offsets"), (GOLD, "gold")):
-        with pytest.raises(DataError, match="must be"):
-            loss(scores, batch._replace(**{name: swapped(array)}))
-    for weights in (np.ones(1), np.ones(3), np.ones((2, 1)), np.ones(2, np.int64), np.ones(2, "f2"), swapped([1.0, 1])):
-        with pytest.raises(DataError, match="Weights must"):
-            loss(scores, batch._replace(weights=weights))
+    for change, message in BAD_BATCHES:
+        with pytest.raises(DataError, match=message):
+            loss(scores, batch._replace(**change))
     for wrong in bad_scores():
         with pytest.raises(DataError, match="must"):
             loss(wrong, batch)

@@ -43,9 +43,6 @@ def test_without_output_no_model_is_written(run: Run, configure: Any, paths: lis
     config = configure(tmp_path / "c.cfg", "crf_ner")
     worked(run("fit", config, "--cross-validate 2", *paths), "2-fold")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["c.cfg"]
-    refused(run("fit", config, *paths), "--output DIR", "--cross-validate K")
-    refused(run("fit", config, "--cross-validate 1", *paths), "from 2 on", silent=False)
-    refused(run("fit", config, "--cross-validate 500", *paths), "different documents", silent=False)
 
 
 def test_each_fold_has_one_first_stage_of_its_own(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> None:
@@ -90,13 +87,25 @@ def test_what_depends_on_other_texts_is_not_shared(
     assert can_share(set_up_from(load_config(config, {"paths.train": str(corpus.train), **overrides}))) == shared
 
 
-def test_trained_components_are_refused(
-    run: Run, trained: Path, configure: Any, paths: list[str], tmp_path: Path
-) -> None:
-    config = configure(tmp_path / "c.cfg", "crf_ner")
-    block = f'[components.crf_ner]\nsource = "{trained / "model-best"}"\n'
-    config.write_text(config.read_text().replace('[components.crf_ner]\nfactory = "crf_ner"\n', block))
-    refused(run("fit", config, "--cross-validate 2", *paths), "'crf_ner' comes from a trained pipeline")
+@pytest.mark.parametrize(("command", "config", "options", "message"), [
+    ("fit", "c.cfg", "", "--output DIR"),
+    ("fit", "c.cfg", "", "--cross-validate K"),
+    ("fit", "c.cfg", "--cross-validate 1", "from 2 on"),
+    ("fit", "c.cfg", "--cross-validate 500", "different documents"),
+    ("fit", "c.cfg", "--cross-validate 2 --from model-best", "--cross-validate trains from scratch"),
+    ("fit", "sourced.cfg", "--cross-validate 2", "'crf_ner' comes from a trained pipeline"),
+    ("debug-data", "train.conll", "--format conll2003 --cross-validate 3", "give --config FILE"),
+])  # fmt: skip
+def test_folds_that_cannot_be_made_are_refused(
+    command: str, config: str, options: str, message: str, run: Run, trained: Path, configure: Any, corpus: Corpus,
+    paths: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    Path("model-best").symlink_to(trained / "model-best")
+    Path("train.conll").symlink_to(corpus.train)
+    text = configure(tmp_path / "c.cfg", "crf_ner").read_text()
+    Path("sourced.cfg").write_text(text.replace('factory = "crf_ner"', 'source = "model-best"'))
+    refused(run(command, config, *options.split(), *(paths if command == "fit" else ())), message, silent=False)
 
 
 def plant(source: Path, target: Path, share: float, rng: random.Random) -> list[tuple[int, int]]:
@@ -148,4 +157,3 @@ def test_mistakes_are_shown_with_their_lines(run: Run, configure: Any, corpus: C
     said = rf":{at + 1}: annotated \[Ada LOC\] \([\d.e-]+\), predicted \[Ada PER\] \(\d\.\d+\)\n    Ada "
     assert re.search(said, shown)
     assert "2 trainings" in shown
-    refused(run("debug-data", path, "--format conll2003 --cross-validate 3"), "give --config FILE")

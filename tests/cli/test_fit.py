@@ -281,16 +281,26 @@ def test_training_goes_on_from_a_pipeline(
     nlp = spacy.load(tmp_path / "out/model-last")
     assert [(ent.text, ent.label_) for ent in nlp("Ada sees a dog in Oslo .").ents] == [("Ada", "PER"), ("Oslo", "LOC")]
     assert "PET" in nlp.get_pipe("crf_ner").labels  # type: ignore[attr-defined]
-    refused(run("fit", config, "--cross-validate", "2", *args), "--cross-validate trains from scratch")
-    refused(run("fit", config, "--output", trained, "--force", *args), "model-best")
-    other = configure(tmp_path / "o.cfg", "crf_tagger")
-    args[-1] = tmp_path / "out/model-last"
-    refused(run("fit", other, "--output", tmp_path / "o", *args), "has no CRF component 'crf_tagger'", silent=False)
-    text = config.read_text().replace('factory = "crf_ner"', f'source = "{trained / "model-best"}"')
-    config.write_text(text)
-    refused(
-        run("fit", config, "--output", tmp_path / "o", *args), "--from: 'crf_ner' comes from a trained", silent=False
-    )
+
+
+@pytest.mark.parametrize(("config", "output", "message"), [
+    ("ner.cfg", "trained", "model-best"),
+    ("other.cfg", "out", "has no CRF component 'other'"),
+    ("sourced.cfg", "out", "--from: 'crf_ner' comes from a trained"),
+])  # fmt: skip
+def test_configs_that_cannot_go_on_from_a_pipeline_are_refused(
+    config: str, output: str, message: str, run: Run, configure: Any, paths: list[str], trained: Path, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    Path("trained").symlink_to(trained)
+    text = configure(tmp_path / "ner.cfg", "crf_ner").read_text()
+    other = text.replace("components.crf_ner", "components.other").replace('["crf_ner', '["other')
+    Path("other.cfg").write_text(other)
+    Path("sourced.cfg").write_text(text.replace('factory = "crf_ner"', 'source = "trained/model-best"'))
+    arguments = ["--output", output, "--force", "--from", "trained/model-best", *paths]
+    refused(run("fit", config, *arguments), message, silent=False)
+    assert not Path("out", "model-best").exists()
 
 
 @pytest.mark.parametrize(("name", "message"), [
@@ -564,15 +574,24 @@ def killed(
     return config, output
 
 
+@pytest.mark.parametrize(("options", "parts"), [
+    ("", ["checkpoint", "--resume", "--force"]),
+    ("--resume --components.crf_ner.optimizer.batch_size 3", ["components.crf_ner.optimizer.batch_size", "3"]),
+    ("--resume --cross-validate 3", ["--resume"]),
+])  # fmt: skip
+def test_a_killed_run_goes_on_with_resume_and_its_own_settings_alone(
+    options: str, parts: list[str], killed: tuple[Path, Path], run: Run, paths: list[str]
+) -> None:
+    config, output = killed
+    refused(run("fit", config, "--output", output, *options.split(), "--patience 0", *paths), *parts, silent=False)
+    assert (output / CHECKPOINT).exists()
+
+
 def test_a_killed_run_ends_as_one_that_was_not(
     killed: tuple[Path, Path], run: Run, paths: list[str], tmp_path: Path
 ) -> None:
     config, output = killed
     args = ("--patience 0", *paths)
-    refused(run("fit", config, "--output", output, *args), "checkpoint", "--resume", "--force", silent=False)
-    other = run("fit", config, "--output", output, "--resume --components.crf_ner.optimizer.batch_size 3", *args)
-    refused(other, "components.crf_ner.optimizer.batch_size", "3", silent=False)
-    refused(run("fit", config, "--output", output, "--resume --cross-validate 3", *args), "--resume", silent=False)
     worked(run("fit", config, "--output", output, "--resume", *args))
     worked(run("fit", config, "--output", tmp_path / "whole", *args))
     assert not (output / CHECKPOINT).exists()

@@ -69,13 +69,16 @@ def test_attributes_are_added_to_a_feature_set() -> None:
     assert found.set_names == {"PLACE"}
 
 
-@pytest.mark.parametrize("name", ["LOWER", "CITY"])
-def test_names_are_unique(name: str) -> None:
-    with pytest.raises(ConfigError, match=name):
-        FeatureSet(("LOWER[0]",)).with_attributes({"city": Classes("CITY"), "other": Classes(name)})
-    for block, message in (("shape", "rename the block 'shape'"), ("my-list", r"\[attributes.my-list\]: rename")):
-        with pytest.raises(ConfigError, match=message):
-            FeatureSet(("LOWER[0]",)).with_attributes({block: Places()})
+@pytest.mark.parametrize(("blocks", "message"), [
+    ({"city": Classes("CITY"), "other": Classes("LOWER")}, "LOWER"),
+    ({"city": Classes("CITY"), "other": Classes("CITY")}, "CITY"),
+    ({"shape": Places()}, "rename the block 'shape'"),
+    ({"my-list": Places()}, r"\[attributes.my-list\]: rename"),
+    *(({name: Classes()}, "letters, digits and underscores") for name in ("my-classes", "a b", "4", "")),
+])  # fmt: skip
+def test_names_that_are_taken_or_no_names_are_refused(blocks: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        FeatureSet(("LOWER[0]",)).with_attributes(blocks)
 
 
 def test_values_are_read_for_every_token() -> None:
@@ -107,12 +110,6 @@ def test_a_model_stores_the_data_of_its_attributes() -> None:
     assert any("CITY[0]=city" in name for found in other.doc_model.largest_names() for name in found.values())
     with pytest.raises(ModelFileError, match=r"\['city'\], but the config names \['town'\]"):
         _component("town").get_pipe("crf_ner").from_bytes(pipe.to_bytes())
-
-
-@pytest.mark.parametrize("name", ["my-classes", "a b", "4", ""])
-def test_the_name_of_a_block_must_be_that_of_an_attribute(name: str) -> None:
-    with pytest.raises(ConfigError, match="letters, digits and underscores"):
-        FeatureSet(("LOWER[0]",)).with_attributes({name: Classes()})
 
 
 # --- attributes from the other occurrences of a word, against a plain search ----------------------------------------
@@ -157,11 +154,6 @@ def test_values_are_those_of_a_search(rows: list[list[tuple[str, bool]]], window
     assert list(map(sorted, found)) == [
         sorted(_expected(doc, i, window, most)) for doc in docs for i in range(len(doc))
     ]
-
-
-def test_settings_are_checked() -> None:
-    with pytest.raises(ConfigError, match="at least 1"):
-        DocumentWords(window=0)
 
 
 # --- word classes: files, fallbacks, what a model stores ------------------------------------------------------------
@@ -293,16 +285,17 @@ def test_a_state_without_names_is_refused() -> None:
         ClassTable.from_state({**state, "names": []})
 
 
-@pytest.mark.parametrize(("settings", "message"), [
-    ({}, "either path"),
-    ({"path": "a", "lookups": "en"}, "either path"),
-    ({"path": "a", "prefixes": [-1]}, "prefixes"),
-    ({"path": "a", "prefixes": []}, "prefixes"),
-    ({"path": "a", "prefixes": 4}, "prefixes"),
-    ({"path": "a", "window": 99}, "window"),
-    ({"path": "a", "keep": "few"}, "keep"),
-    ({"lookups": "en", "table": "lemmas"}, "table must be 'clusters' or 'parts_of_speech'"),
+@pytest.mark.parametrize(("plugin", "settings", "message"), [
+    (DocumentWords, {"window": 0}, "at least 1"),
+    (WordClasses, {}, "either path"),
+    (WordClasses, {"path": "a", "lookups": "en"}, "either path"),
+    (WordClasses, {"path": "a", "prefixes": [-1]}, "prefixes"),
+    (WordClasses, {"path": "a", "prefixes": []}, "prefixes"),
+    (WordClasses, {"path": "a", "prefixes": 4}, "prefixes"),
+    (WordClasses, {"path": "a", "window": 99}, "window"),
+    (WordClasses, {"path": "a", "keep": "few"}, "keep"),
+    (WordClasses, {"lookups": "en", "table": "lemmas"}, "table must be 'clusters' or 'parts_of_speech'"),
 ])  # fmt: skip
-def test_wrong_settings(settings: dict[str, object], message: str) -> None:
+def test_settings_that_are_not_possible_are_refused(plugin: Any, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        WordClasses(**settings)  # type: ignore[arg-type]
+        plugin(**settings)

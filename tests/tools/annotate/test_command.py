@@ -27,30 +27,27 @@ def test_help(run: Run) -> None:
     assert "fields (tags whose neighbours" in text
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--labels", "A", "--task", "entitys"], "Did you mean 'entities'?"),
-        ([], "Give --labels"),
-        (["--labels", "A b"], "white space"),
-        (["--labels", "A", "--lang", "zz"], "--lang zz"),
-        (["--labels", "A", "--model", "nowhere"], "no such folder"),
-        (["--labels", "A", "--model", "m", "--config", "c"], "Leave one of them out"),
-        (["--labels", "A", "--config", "missing.cfg"], "no such config file"),
-        (["--labels", "A", "--patterns", "missing.jsonl"], "missing.jsonl"),
-    ],
-)
-def test_what_is_refused(arguments: list[str], message: str, run: Run, texts: Path, tmp_path: Path) -> None:
-    result = run("annotate", texts, "--output", tmp_path / "new", *arguments)
+@pytest.mark.parametrize(("file", "arguments", "message"), [
+    ("texts.txt", "--labels A --task entitys", "Did you mean 'entities'?"),
+    ("texts.txt", "", "Give --labels"),
+    ("texts.txt", ["--labels", "A b"], "white space"),
+    ("texts.txt", "--labels A --lang zz", "--lang zz"),
+    ("texts.txt", "--labels A --model nowhere", "no such folder"),
+    ("texts.txt", "--labels A --model m --config c", "Leave one of them out"),
+    ("texts.txt", "--labels A --config missing.cfg", "no such config file"),
+    ("texts.txt", "--labels A --patterns missing.jsonl", "missing.jsonl"),
+    ("none.txt", "--labels A", "no such file"),
+    ("empty.txt", "--labels A", "no text in the file"),
+])  # fmt: skip
+def test_files_and_options_that_do_not_fit_are_refused(
+    file: str, arguments: str | list[str], message: str, run: Run, texts: Path
+) -> None:
+    (texts.parent / "empty.txt").write_text("\n")
+    split = arguments.split() if isinstance(arguments, str) else arguments
+    result = run("annotate", texts.parent / file, "--output", texts.parent / "new", *split)
     refused(result)
     assert message in " ".join(result.stderr.split())
-    assert not (tmp_path / "new").exists() or not list((tmp_path / "new").glob("model*"))
-
-
-def test_a_missing_or_empty_file_is_refused(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "empty.txt").write_text("\n")
-    for name, message in (("none.txt", "no such file"), ("empty.txt", "no text in the file")):
-        refused(run("annotate", tmp_path / name, "-o", tmp_path / "p", "--labels", "A"), message)
+    assert not list(texts.parent.glob("new/model*"))
 
 
 def test_without_the_extra_the_command_says_what_to_install(

@@ -106,18 +106,20 @@ def test_planted_errors_come_first_and_all_else_stays(name: str, tmp_path: Path)
     assert (folder / name).read_bytes() != path.read_bytes()
 
 
-def test_what_is_refused(tmp_path: Path) -> None:
-    path, other = tmp_path / "a.conll", tmp_path / "b.conll"
-    for file in (path, other):
-        file.write_text("Ada B-PER\n\n")
-    for texts, more, message in (
-        ([path], {"layout": "conll2000"}, "no column 'ent'"),
-        ([path, other], {}, "one corpus"),
-        ([path], {"output": tmp_path}, "is read by this command"),
-        ([path], {}, "only 1 different"),
-    ):
-        with pytest.raises((ConfigError, ValueError), match=message):
-            annotate(texts, **{"output": tmp_path / "new", "layout": "iob", "review": True, **more})
+@pytest.mark.parametrize(("texts", "more", "message"), [
+    (["a.conll"], {"layout": "conll2000"}, "no column 'ent'"),
+    (["a.conll", "b.conll"], {}, "one corpus"),
+    (["a.conll"], {"output": Path()}, "is read by this command"),
+    (["a.conll"], {}, "only 1 different"),
+])  # fmt: skip
+def test_corpora_that_cannot_be_reviewed_are_refused(
+    texts: list[str], more: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in texts:
+        Path(name).write_text("Ada B-PER\n\n")
+    with pytest.raises((ConfigError, ValueError), match=message):
+        annotate([Path(name) for name in texts], **{"output": Path("new"), "layout": "iob", "review": True, **more})
 
 
 # The corpus, without the models that find errors

@@ -140,45 +140,50 @@ def test_a_component_that_is_too_sure(ner: Path, corpus: Corpus) -> None:
     assert second.after.whole.predicted == pytest.approx(first.after.whole.predicted, abs=0.02)
 
 
+@pytest.fixture
+def files(corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files that components cannot be judged by, and a folder that is no pipeline, in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    gold = corpus.dev.read_text()
+    Path("dev.conll").write_text(gold)
+    lines = [" ".join([*line.split()[:2], "-"]) if line else "" for line in gold.splitlines()]
+    Path("blind.conll").write_text("\n".join(lines) + "\n")
+    Path("dull.conll").write_text("the DT O\ndog NN O\n\n. . O\n\n")
+    Path("empty.spacy").write_bytes(DocBin().to_bytes())
+    Path("precious").mkdir()
+    Path("precious", "work.txt").write_text("of years")
+
+
+@pytest.mark.usefixtures("files")
 @pytest.mark.parametrize(("file", "options", "message"), [
-    ("none.conll", ["-f", "conll2003"], "none.conll: no such file"),
-    ("dev.conll", ["-f", "conll2003", "--given", "tagg"], "'tagg' is not known"),
+    ("none.conll", "-f conll2003", "none.conll: no such file"),
+    ("dev.conll", "-f conll2003 --given tagg", "'tagg' is not known"),
+    ("dev.conll", "-f conll2003 -o precious", "is not a pipeline"),
+    ("blind.conll", "-f conll2002 -p crf_ner", "'crf_ner': the file holds no gold annotation for it"),
+    ("dull.conll", "-f conll2002 -p crf_ner", "'crf_ner' predicts no spans in the 2 documents"),
+    ("empty.spacy", "--given tagg", "Did you mean 'tag'?"),
+    ("empty.spacy", "-p crf_ner", "holds no documents"),
 ])  # fmt: skip
-def test_refused(file: str, options: list[str], message: str, run: Run, copy: Path, corpus: Corpus) -> None:
+def test_files_and_options_that_do_not_fit_are_refused(
+    file: str, options: str, message: str, run: Run, copy: Path
+) -> None:
     before = contents(copy)
-    refused(run("calibrate", copy, corpus.dev.parent / file, *options), message)
+    refused(run("calibrate", copy, file, options), message)
     assert contents(copy) == before
 
 
-def test_no_gold_annotation(run: Run, copy: Path, corpus: Corpus, tmp_path: Path) -> None:
-    lines = [" ".join([*line.split()[:2], "-"]) if line else "" for line in corpus.dev.read_text().splitlines()]
-    (tmp_path / "blind.conll").write_text("\n".join(lines) + "\n")
-    blind = [copy, tmp_path / "blind.conll", "-f", "conll2002"]
-    refused(run("calibrate", *blind, "-p crf_ner"), "'crf_ner': the file holds no gold annotation for it")
-    # with several components, those that can be judged are, and the others are named
-    result = worked(run("calibrate", *blind))
+@pytest.mark.parametrize(("model", "message"), [("spacy", "Give --output"), ("none", "none: no such folder")])
+def test_a_model_that_is_no_folder_is_refused(model: str, message: str, corpus: Corpus) -> None:
+    with pytest.raises(ConfigError, match=message):
+        calibrate(model, corpus.dev, "conll2003")
+
+
+@pytest.mark.usefixtures("files")
+def test_of_several_components_those_without_gold_annotation_are_unchanged_and_named(run: Run, copy: Path) -> None:
+    result = worked(run("calibrate", copy, "blind.conll", "-f conll2002"))
     assert "crf_ner is unchanged. Component 'crf_ner': the file holds no gold" in result.stderr
     assert "crf_chunker is unchanged" in result.stderr
     assert settings(copy, "crf_ner")["temperature"] == 1.0 != settings(copy, "crf_tagger")["temperature"]
-
-
-def test_nothing_predicted(run: Run, copy: Path, tmp_path: Path) -> None:
-    (tmp_path / "dull.conll").write_text("the DT O\ndog NN O\n\n. . O\n\n")
-    result = run("calibrate", copy, tmp_path / "dull.conll", "-f conll2002 -p crf_ner")
-    refused(result, "'crf_ner' predicts no spans in the 2 documents")
-    (tmp_path / "empty.spacy").write_bytes(DocBin().to_bytes())
-    refused(run("calibrate", copy, tmp_path / "empty.spacy", "--given tagg"), "Did you mean 'tag'?")
-    refused(run("calibrate", copy, tmp_path / "empty.spacy"), "holds no documents")
-
-
-def test_places_to_write_to(run: Run, copy: Path, corpus: Corpus, tmp_path: Path) -> None:
-    (tmp_path / "precious").mkdir()
-    (tmp_path / "precious" / "work.txt").write_text("of years")
-    refused(run("calibrate", copy, corpus.dev, "-f conll2003 -o", tmp_path / "precious"), "is not a pipeline")
-    with pytest.raises(ConfigError, match="Give --output"):
-        calibrate("spacy", corpus.dev, "conll2003")
-    with pytest.raises(ConfigError, match="none: no such folder"):
-        calibrate("none", corpus.dev, "conll2003")
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:
