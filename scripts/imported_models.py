@@ -32,6 +32,7 @@ from scripts.kit import ROOT, Skip, corpus_file, data_folder  # noqa: E402
 from spacy_crfseq import registry  # noqa: E402
 from spacy_crfseq.corpora.saved_models import read_saved_model  # noqa: E402
 from spacy_crfseq.tools.models.imported import import_pipeline  # noqa: E402
+from spacy_crfseq.tools.models.settings import ImportSettings  # noqa: E402
 
 Items = list[dict[str, Any]]
 """The attributes of the tokens of a sequence."""
@@ -48,7 +49,7 @@ def main() -> None:
             target = Path(folder) / name
             nlp, saved = spacy.blank("en"), read_saved_model(model)
             assert saved is not None
-            import_pipeline(nlp, saved, "tag", "scripts.imported")
+            import_pipeline(nlp, saved, ImportSettings(features="scripts.imported"))
             nlp.to_disk(target)
             print(f"{name}: {compared(model, target, items_of, sentences)}")
 

@@ -133,7 +133,7 @@ def test_keep_your_program(folder: Path) -> None:
     saved, nlp = read_saved_model(Path("model.wapiti")), spacy.blank("xx")
     assert saved is not None
     assert (saved.attributes.values != 0).all()
-    import_pipeline(nlp, saved, "tag")
+    import_pipeline(nlp, saved)
     docs = [example.predicted for example in names["examples"](nlp, "train.data")]
     expected = [[token.tag_ for token in doc] for doc in names["nlp"].pipe(doc.copy() for doc in docs)]
     assert [[token.tag_ for token in doc] for doc in nlp.pipe(docs)] == expected

@@ -3,54 +3,52 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ...cli import options
 from ...cli.app import command
 from ...cli.console import printer
-from ...corpora import layouts
 from ...corpora.outputs import check_output_pipeline
 from ...corpora.saved_models import read_saved_model
 from ...errors import ConfigError
 from ...files import replace_folder
 from ...schemes import MODEL_SCHEMES
+from .settings import AS_TAGGER, ImportSettings
+
+if TYPE_CHECKING:
+    from spacy.language import Language
 
 
 def import_model(
     source: Path,
     output: Path,
-    labels: str = "tag",
-    features: str | None = None,
-    columns: str | None = None,
-    numbers: bool = True,
-    tokens: str | None = None,
-    scheme: str | None = None,
-    lang: str = "en",
+    settings: ImportSettings = AS_TAGGER,
+    *,
+    nlp: Language | None = None,
     encoding: str = "utf8",
     force: bool = False,
 ) -> str:
     """Save a pipeline with the predictions of a model; return a description of it.
 
-    The settings are those of the command.
-
+    settings (ImportSettings): What the labels annotate, and where attributes or columns come from.
+    nlp (Language | None): A pipeline without components, to which the model is added; None for a blank one of English.
+    encoding (str): Of the model.
+    force (bool): Replace a pipeline that is there.
     RAISES CrfError: If the file is no such model or cannot be read, or a function does not fit it.
     """
     import spacy
 
     from ...pipeline.model_card import fill_card
-    from .imported import FACTORIES, import_pipeline
+    from .imported import import_pipeline
 
-    layouts.check_choice("--labels", labels, FACTORIES)
     check_output_pipeline(output, source, force=force)
     model = None if source.is_dir() else read_saved_model(source, encoding)
     if model is None:
         raise ConfigError(f"{source} is no trained model of CRFsuite or Wapiti.")
-    pattern = {"@tokenizers": "spacy_crfseq.RegexTokenizer.v1", "pattern": tokens, "between": "nothing"}
-    nlp = spacy.blank(lang, config={"nlp": {"tokenizer": pattern}} if tokens else {})
-    names = columns.split(",") if columns else ()
-    said = import_pipeline(nlp, model, labels, features, names, scheme=scheme, numbers=numbers)
+    nlp = spacy.blank("en") if nlp is None else nlp
+    said = import_pipeline(nlp, model, settings)
     replace_folder(output, fill_card(nlp).to_disk)
     return said
 
@@ -97,16 +95,14 @@ def import_model_cli(
           --features my_project.word2features.v1 --code features.py
       python -m spacy crfseq import-model model.wapiti pipeline --columns word,tag
     """
+    import spacy
+
+    pattern = {"@tokenizers": "spacy_crfseq.RegexTokenizer.v1", "pattern": tokens, "between": "nothing"}
     said = import_model(
         source,
         output,
-        labels=labels,
-        features=features,
-        columns=columns,
-        numbers=numbers,
-        tokens=tokens,
-        scheme=scheme,
-        lang=lang,
+        ImportSettings(labels, features, columns.split(",") if columns else (), numbers, scheme),
+        nlp=spacy.blank(lang, config={"nlp": {"tokenizer": pattern}} if tokens else {}),
         encoding=encoding,
         force=force,
     )

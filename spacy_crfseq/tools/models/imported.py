@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from spacy.strings import hash_string  # type: ignore[attr-defined]
 
+from ...corpora.layouts import check_choice
 from ...corpora.saved_models import LEAST, MOST, NO_WEIGHTS, NamedWeights, SavedModel
 from ...corpora.tags import typed
 from ...errors import ConfigError, DataError, ModelFileError, NotFittedError
@@ -26,12 +27,11 @@ from ...potentials.layout import Layout, SparseRows
 from ...potentials.values import Values
 from ...schemes import LETTERS, MODEL_SCHEMES, describe_unreadable, scheme_named, tag_table
 from ...types import Floats
+from .settings import AS_TAGGER, FACTORIES, ImportSettings
 
 if TYPE_CHECKING:
     from spacy.language import Language
 
-FACTORIES = {"tag": "crf_tagger", "ent": "crf_ner", "chunk": "crf_chunker"}
-"""The component for what labels annotate."""
 NAME = "WORD2FEATURES"
 
 
@@ -84,23 +84,21 @@ def model_of(crf: Any) -> SavedModel:
     )
 
 
-def import_pipeline(
-    nlp: Language, model: SavedModel, labels: str, function: str | None = None, columns: Sequence[str] = (), *,
-    scheme: str | None = None, numbers: bool = True,
-) -> str:  # fmt: skip
+def import_pipeline(nlp: Language, model: SavedModel, asked: ImportSettings = AS_TAGGER) -> str:
     """Add a component with the settings of `settings_for`, as `import_model`; return in words what was imported.
 
-    scheme (str | None): The scheme of labels of spans; None for the one whose prefixes they have.
+    RAISES CrfError: On settings that do not fit the model, and a function that does not.
     """
-    if columns and model.patterns is None:
+    check_choice("--labels", asked.labels, FACTORIES)
+    if asked.columns and model.patterns is None:
         raise ConfigError("--columns are for models of Wapiti; a model of CRFsuite has attributes (--features).")
-    settings = settings_for(model, function, columns, numbers=numbers)
-    if labels != "tag":
+    settings = settings_for(model, asked.features, asked.columns, numbers=asked.numbers)
+    if asked.labels != "tag":
         model = model._replace(labels=_typed(model.labels))
-        settings["scheme"] = scheme_named(scheme, "--scheme") if scheme else _scheme_of(model.labels)
-    import_model(nlp, model, labels, settings)
+        settings["scheme"] = scheme_named(asked.scheme, "--scheme") if asked.scheme else _scheme_of(model.labels)
+    import_model(nlp, model, asked.labels, settings)
     names = len(model.attributes.names) + len(model.pairs.names)
-    return f"{len(model.labels)} labels and {names:,} attributes to a {FACTORIES[labels]}"
+    return f"{len(model.labels)} labels and {names:,} attributes to a {FACTORIES[asked.labels]}"
 
 
 def _typed(labels: Sequence[str]) -> list[str]:

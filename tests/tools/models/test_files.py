@@ -28,6 +28,7 @@ from spacy_crfseq.corpora.saved_models import (
 )
 from spacy_crfseq.errors import DataError, ModelFileError
 from spacy_crfseq.tools.models.imported import import_pipeline
+from spacy_crfseq.tools.models.settings import ImportSettings
 from tests.pipeline.helpers import pipe_of
 from tests.tools.models.programs import WAPITI, as_dict
 
@@ -176,7 +177,7 @@ def test_a_model_without_attributes_or_transitions_or_with_one_label(
 
 def _imported(model: SavedModel) -> Language:
     nlp = spacy.blank("xx")
-    import_pipeline(nlp, model, "tag", columns=() if model.patterns is None else ("word",))
+    import_pipeline(nlp, model, ImportSettings(columns=() if model.patterns is None else ("word",)))
     return nlp
 
 
@@ -231,7 +232,7 @@ def test_labels_of_a_model_may_be_tags_of_any_scheme(labels: list[str], scheme: 
     n = len(labels)
     weights = NamedWeights(["a"], np.zeros(n, np.int64), np.arange(n), np.ones(n))
     nlp = spacy.blank("xx")
-    import_pipeline(nlp, SavedModel(labels, weights, NO_WEIGHTS, np.zeros((n, n))), "chunk")
+    import_pipeline(nlp, SavedModel(labels, weights, NO_WEIGHTS, np.zeros((n, n))), ImportSettings("chunk"))
     pipe = pipe_of(nlp)
     assert (pipe.annotation.scheme, list(pipe.labels)) == (scheme, public)
 
@@ -247,4 +248,6 @@ def test_labels_that_are_no_tags_of_spans_are_refused(labels: list[str], message
     n = len(labels)
     weights = NamedWeights(["a"], np.zeros(n, np.int64), np.arange(n), np.ones(n))
     with pytest.raises(DataError, match=message):
-        import_pipeline(spacy.blank("xx"), SavedModel(labels, weights, NO_WEIGHTS, np.zeros((n, n))), "ent")
+        import_pipeline(
+            spacy.blank("xx"), SavedModel(labels, weights, NO_WEIGHTS, np.zeros((n, n))), ImportSettings("ent")
+        )

@@ -20,6 +20,7 @@ from spacy_crfseq.errors import ConfigError, DataError, FormatError, ModelFileEr
 from spacy_crfseq.features.template_file import WapitiPatterns
 from spacy_crfseq.tools.models.exported import EDGES
 from spacy_crfseq.tools.models.imported import import_pipeline
+from spacy_crfseq.tools.models.settings import ImportSettings
 from tests.commands import Run, worked, write_models
 from tests.pipeline.helpers import inputs, pipe_of, registered, templates, trained
 from tests.tools.models.programs import LABELS, PATTERNS, WAPITI, as_dict, attributes, exported, imported, sequences
@@ -178,7 +179,7 @@ def test_an_exported_component_gives_the_same_answers_again(name: str, of_tokens
     assert model is not None
     assert model.patterns == PATTERNS.split() + EDGES
     again = spacy.blank("xx")
-    import_pipeline(again, model, "chunk", columns=["word", "tag"])
+    import_pipeline(again, model, ImportSettings("chunk", columns=["word", "tag"]))
     one, other = (pipe_of(each).posterior(inputs(each, "crf_chunker")) for each in (nlp, again))
     assert pipe_of(nlp).tags == pipe_of(again).tags
     np.testing.assert_allclose(np.concatenate(one.marginals()), np.concatenate(other.marginals()), atol=1e-9)
