@@ -87,7 +87,8 @@ def calibrate_cli(
     say = printer()
     for name, result in done.results.items():
         _print_component(say, name, result)
-    say.good(f"Saved the temperature of {', '.join(done.results)} to {output or Path(model)}")
+    what = "temperature and the thresholds" if recall else "temperature"
+    say.good(f"Saved the {what} of {', '.join(done.results)} to {output or Path(model)}")
 
 
 def _print_component(say: Any, name: str, result: ComponentCalibration) -> None:

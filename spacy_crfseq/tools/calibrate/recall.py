@@ -72,23 +72,26 @@ def fit_cover(
         for text, (begin, of_text) in enumerate(zip(answers.doc_offsets.tolist(), gold, strict=False))
         for span in of_text
     ]
-    found = {}
+    found, known = {}, {name for *_, name in spans}
     for column, (label, share) in zip(of_tokens.T, wanted.items(), strict=True):
+        asked = f"--recall {share:g}" if label == ANY else f"--recall {label}={share:g}"
         own = [(text, column[start:end].min()) for text, start, end, name in spans if label in (name, ANY)]
         if not own:
-            known = {name for *_, name in spans}
-            raise DataError(f"--recall {label}={share:g}: the file has no spans of {label!r}. {suggest(label, known)}")
+            of, hint = ("", "Use a larger file.") if label == ANY else (f" of {label!r}", suggest(label, known))
+            raise DataError(f"{asked}: the file has no spans{of}. {hint}")
         texts, least = (np.array(values) for values in zip(*own, strict=True))
-        threshold = _highest(texts, least, share, len(gold))
+        threshold = _highest(texts, least, share, len(gold), asked)
         if threshold < ROUNDED_DOWN:
             found[label] = float(f"{threshold:.4g}")
     return found
 
 
-def _highest(texts: Values, least: Values, share: float, n_texts: int) -> float:
+def _highest(texts: Values, least: Values, share: float, n_texts: int, asked: str) -> float:
     """Return the highest threshold with which the lower end of the interval reaches a share.
 
     texts, least [S]: The text of each span, and the threshold with which it is covered.
+    asked (str): The option, for the error.
+    RAISES DataError: If there is none.
     """
 
     def low(threshold: float) -> float:
@@ -100,7 +103,7 @@ def _highest(texts: Values, least: Values, share: float, n_texts: int) -> float:
     if not len(candidates) or low(candidates[-1]) < share:
         hits = int((least >= LEAST).sum())
         raise DataError(
-            f"--recall {share:g}: with the lowest possible threshold, {hits:,} of {len(least):,} spans of the file are "
+            f"{asked}: with the lowest possible threshold, {hits:,} of {len(least):,} spans of the file are "
             f"covered, and the interval begins at {low(LEAST):.4f}. Ask for less, use a larger file, or train with "
             "more texts."
         )

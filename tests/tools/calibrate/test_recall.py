@@ -146,7 +146,8 @@ def test_what_cannot_be_covered_is_refused_and_nothing_written(run: Run, model: 
     before = (model / "crf_ner" / "cfg").read_text()
     for options, message in (
         ("--recall PRE=0.9", "no label 'PRE'. Did you mean 'PER'?"),
-        ("--recall 0.99999", "and the interval begins at"),
+        ("--recall 0.99999", "--recall 0.99999: with the lowest possible threshold, 51 of 51 spans"),
+        ("--recall PER=0.99999", "--recall PER=0.99999: with the lowest possible threshold, 23 of 23 spans"),
     ):
         refused(run("calibrate", model, corpus.dev, "-f conll2003", options), message)
     nlp = spacy.load(model)
