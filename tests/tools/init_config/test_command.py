@@ -282,7 +282,7 @@ def test_says_what_is_missing_and_what_is_guessed(run: Run, tmp_path: Path, inst
     (["de", "en", "es"], "en", ["classes", "parts_of_speech"], ["classes"]),
     (["en"], "en", ["classes"], ["classes"]),  # labels of XML are no parts of speech
     (["faker"], "en", [], ["names"]),
-    (["de", "es"], "sq", [], ["classes_de", "classes_es"]),
+    (["de", "es"], "nl", [], ["classes_de", "classes_es"]),
     (["de", "es", "faker"], "ru", [], ["names"]),
 ])  # fmt: skip
 def test_takes_up_what_is_installed(names: Any, lang: Any, of_tagger: Any, of_ner: Any, installed: set[str]) -> None:
