@@ -173,6 +173,15 @@ def large_entities() -> FeatureSet:
     return FeatureSet((*entities().templates, *_affixes(5, 6), *_grams("SHAPE", 2, -1)))
 
 
+def characters() -> FeatureSet:
+    """Return features of text whose tokens are single characters: n-grams and brief shapes of three on each side.
+
+    Character n-grams in such a window are the features of word segmenters (Neubig, Nakata & Mori 2011).
+    """
+    words = [text for n in (1, 2, 3, 4) for text in _grams("ORTH", n, -3)]
+    return FeatureSet((*words, *(text for n in (1, 2, 3) for text in _grams("BRIEF_SHAPE", n, -2))))
+
+
 def crfpp_chunking() -> FeatureSet:
     """Return the template file that CRF++ ships for CoNLL-2000: 19 attributes per token."""
     tags = ("TAG[-2..2]", *_grams("TAG", 2, -2), *_grams("TAG", 3, -2))

@@ -14,6 +14,7 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache
 from hashlib import blake2b
 from importlib import import_module
@@ -68,6 +69,10 @@ LEAST, LEAD = 0.2, 1.3
 how many times as large as that of the next language it must be."""
 
 
+CHARACTERS = 0.95
+"""Share of the tokens that are single characters, from which a corpus counts as one of characters."""
+
+
 class Wanted(NamedTuple):
     """Options that the user gave; None for the others."""
 
@@ -83,6 +88,7 @@ class ConfigSettings(NamedTuple):
     """Settings of a config: tasks in pipeline order, the layout of the corpus, and more.
 
     unit (str): What the readers make a Doc: a sentence, a passage or a document (`create_conll_reader`).
+    characters (bool): Whether the tokens are single characters, as where words are to be found.
     raw (Path | None): The file of classes that were learned from the user's raw text.
     lists (Path | None): The user's lists of phrases.
     """
@@ -94,6 +100,7 @@ class ConfigSettings(NamedTuple):
     train: Path | None
     dev: Path | None
     unit: str = "sentence"
+    characters: bool = False
     raw: Path | None = None
     lists: Path | None = None
 
@@ -126,7 +133,8 @@ def complete(wanted: Wanted, ask: Ask | None = None) -> ConfigSettings:
     goal = wanted.goal or (ask("Goal", GOALS, "fast") if ask else "fast")
     tasks = _tasks(task)
     _check_tasks(tasks, layout)
-    return ConfigSettings(tasks, lang, layout, goal, train, dev, _unit(tasks, layout, goal, train))
+    unit, characters = _unit(tasks, layout, goal, train), train is not None and _are_characters(train, layout)
+    return ConfigSettings(tasks, lang, layout, goal, train, dev, unit, characters)
 
 
 def _unit(tasks: Sequence[str], layout: Preset, goal: str, train: Path | None) -> str:
@@ -398,6 +406,16 @@ def likely_language(path: Path, layout: Preset) -> str:
     shares = {code: sum(counts[word] for word in words) for code, words in stop_words.items()}
     second, best = sorted(shares, key=shares.__getitem__)[-2:]
     return best if shares[best] > max(LEAST * counts.total(), LEAD * shares[second]) else ANY
+
+
+def _are_characters(path: Path, layout: Preset) -> bool:
+    """Whether the tokens of a column file are single characters, but a few."""
+    if layout.name not in (layouts.CUSTOM, *layouts.COLUMN_FILES):
+        return False
+    with suppress(ValueError):  # of a file that cannot be read, which the commands that train report
+        sizes = Counter(len(word) == 1 for word in _words(path, layout))
+        return sizes[True] >= CHARACTERS * sizes.total() > 0
+    return False
 
 
 def _words(path: Path, layout: Preset) -> Iterator[str]:
