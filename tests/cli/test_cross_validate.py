@@ -79,7 +79,7 @@ def test_sharing_the_encoded_corpus_changes_nothing(
     ("setting", "shared"),
     [({}, True), ({"min_count": 2}, False), ({"max_features": 9}, False), ({"tag_dictionary_size": 5}, False)],
 )
-def test_what_depends_on_other_texts_is_not_shared(
+def test_folds_share_encoded_texts_unless_features_depend_on_other_texts(
     setting: dict[str, int], shared: bool, configure: Any, corpus: Corpus, tmp_path: Path
 ) -> None:
     config = configure(tmp_path / "c.cfg", "crf_ner")

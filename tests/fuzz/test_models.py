@@ -172,7 +172,7 @@ def test_a_pipeline(data: st.DataObject, file: str, model: Path, copy: Path) -> 
     ],
     ids=str,
 )  # fmt: skip
-def test_found(entry: dict[str, Any], model: Path, copy: Path) -> None:
+def test_impossible_settings_of_a_component_are_refused_by_name(entry: dict[str, Any], model: Path, copy: Path) -> None:
     shutil.rmtree(copy)
     shutil.copytree(model, copy)
     srsly.write_json(copy / "crf_ner" / "cfg", {**srsly.read_json(model / "crf_ner" / "cfg"), **entry})

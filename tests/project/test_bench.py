@@ -70,7 +70,7 @@ def test_short_rows_of_a_table_are_filled_up_and_long_ones_refused() -> None:
         table(["a"], [["1", "2"]])
 
 
-def test_a_missing_corpus_is_said(tmp_path: Path) -> None:
+def test_a_missing_corpus_is_named(tmp_path: Path) -> None:
     with pytest.raises(Skip, match="CRFSEQ_DATA"):
         Options(None).corpus("conll2000", "train.txt")
     with pytest.raises(Skip, match=r"conll2000/train\.txt is not"):

@@ -84,7 +84,7 @@ def test_functions_set_no_attributes_of_what_they_have_not_made() -> None:
         ("a = Table()\n    def inner(a):\n        a.x = 1", []),  # of the inner function
     ],
 )
-def test_what_counts_as_a_write(body: str, expected: list[str]) -> None:
+def test_writes_to_attributes_are_found(body: str, expected: list[str]) -> None:
     (function,) = ast.parse(f"def function(self, b):\n    {body}").body
     assert isinstance(function, ast.FunctionDef)
     assert [*writes(function)] == expected

@@ -127,12 +127,12 @@ def test_configs_name_plugins_that_are_there(name: str) -> None:
         assert set(tasks.resolve(parts)) == set(parts)
 
 
-def test_what_is_not_registered_is_named() -> None:
+def test_names_that_are_not_registered_are_named() -> None:
     with pytest.raises(Skip, match=r"spacy_crfseq\.Nothing\.v1"):
         tasks.resolve({"loss": {"@crf_losses": "spacy_crfseq.Nothing.v1"}})
 
 
-def test_a_missing_corpus_is_said(tmp_path: Path) -> None:
+def test_a_missing_corpus_is_named(tmp_path: Path) -> None:
     with pytest.raises(Skip, match="CRFSEQ_DATA"):
         Options(None).corpus("conll2000/train.txt")
     with pytest.raises(Skip, match=r"conll2000/train\.txt is not"):

@@ -240,7 +240,7 @@ def test_requests_wait_while_another_one_writes(call: str, opened: Open, monkeyp
     assert done.is_set()
 
 
-def test_what_is_refused_changes_nothing(opened: Open) -> None:
+def test_a_refused_request_changes_nothing(opened: Open) -> None:
     project = opened()
     item = project.next("a")
     assert item is not None
@@ -296,7 +296,7 @@ def test_phrases_are_proposed_before_there_is_a_model(opened: Open, tmp_path: Pa
     assert project.model is not None
 
 
-def test_what_fails_in_the_background_is_said(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_in_the_background_is_reported(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     project = opened()
     monkeypatch.setattr(project.learner, "train", lambda *_: 1 / 0)
     project.start()

@@ -334,7 +334,7 @@ def die() -> None:
     os._exit(1)
 
 
-def test_what_workers_die_of_is_named(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_that_killed_a_worker_is_named(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client.cluster.scheduler, "allowed_failures", 0)
     with pytest.raises(ClusterError, match=r"a\.txt: workers die of it"):
         gather(client, [client.submit(die)], "a.txt")

@@ -85,7 +85,7 @@ def test_sure_tokens_are_folded(run: Run, trained: Path, tmp_path: Path) -> None
     assert "<details>" not in out.read_text(encoding="utf8")
 
 
-def test_what_is_surely_outside_is_only_named_on_a_terminal(
+def test_a_terminal_only_names_tokens_that_are_surely_outside(
     trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ["explain", str(trained / "model-best"), TEXT, "-p", "crf_ner"]

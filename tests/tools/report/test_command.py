@@ -79,7 +79,7 @@ def test_scores_are_those_of_evaluate(made: Any, trained: Path, corpus: Corpus) 
     assert made[0]["crf_tagger"].kinds == {}
 
 
-def test_what_was_seen_in_training(trained: Path, corpus: Corpus, tmp_path: Path) -> None:
+def test_scores_by_familiarity_with_the_training_corpus(trained: Path, corpus: Corpus, tmp_path: Path) -> None:
     few = corpus.train.read_text().split("\n\n")[:3]
     (tmp_path / "few.conll").write_text("\n\n".join(few) + "\n")
     words, tags = set(), set()

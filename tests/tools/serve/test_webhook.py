@@ -92,7 +92,7 @@ def test_the_last_annotation_of_a_task_counts(client: Any) -> None:
         {"end": None}, {"text": "x " * 600_000}, {"text": "😀" * 20}, {"text": None},
     ],
 )  # fmt: skip
-def test_what_cannot_be_learned_is_refused_and_not_kept(
+def test_annotations_that_cannot_be_learned_are_refused_and_not_kept(
     bad: dict[str, Any], client: Any, service: Service, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("WARNING", "spacy_crfseq")
@@ -126,7 +126,7 @@ def test_events_without_payload_say_what_to_switch_on(action: str, client: Any) 
     assert "Send payload" in answer.json()["error"]
 
 
-def test_what_comes_during_a_training_is_learned_after_it(
+def test_annotations_that_arrive_during_a_training_are_learned_after_it(
     client: Any, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, go, learn = threading.Event(), threading.Event(), service._learn
@@ -156,7 +156,7 @@ def test_requests_that_are_too_large_are_refused(client: Any, monkeypatch: pytes
     assert "more than 1 MiB" in answer.json()["error"]
 
 
-def test_a_full_disk_is_said(client: Any, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported(client: Any, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(folder: Any) -> None:
         raise OSError(28, "No space left on device", str(folder))
 

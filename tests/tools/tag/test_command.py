@@ -185,7 +185,7 @@ UNWRITABLE = ['"\\ud800"', "1" * 30, "[" * 700 + "]" * 700]
 
 
 @pytest.mark.parametrize(("to", "left_out"), [("jsonl", [2]), ("spacy", [2, 3, 4])])
-def test_what_an_output_cannot_hold_is_a_broken_line(
+def test_a_text_that_an_output_cannot_hold_is_a_broken_line(
     run: Run, model: Path, tmp_path: Path, to: str, left_out: list[int]
 ) -> None:
     data = "".join(f'{{"text": "Ada sees.", "id": {one}}}\n' for one in ("1", *UNWRITABLE, '"\\ud83d\\ude00"'))

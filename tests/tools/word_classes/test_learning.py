@@ -145,7 +145,7 @@ def test_each_merge_is_the_one_that_costs_least() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_no_move_that_gains_anything_is_left(seed: int) -> None:
+def test_learning_ends_where_no_move_gains_anything(seed: int) -> None:
     bigrams = count(sentences(12, seed))
     exchange = Exchange(bigrams, 4)
     while exchange.pass_over(1):
