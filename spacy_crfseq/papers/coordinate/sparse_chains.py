@@ -39,6 +39,8 @@ DENSE, SPARSE, FAR = 0, 1, 2
 """Kinds of matrices; far ones have a score beyond `EXTREME`."""
 LANES = 4
 """Rows of potentials are padded to a multiple of this."""
+APART = 64
+"""Numbers beside work arrays: 512 bytes, where compiled loops look 256 bytes ahead."""
 
 
 class SparseChains(NamedTuple):
@@ -124,14 +126,24 @@ class ChainBuffers(NamedTuple):
 
 
 @inlined
+def _apart(size: int) -> Floats:
+    """Return zeros [size] that have `APART` numbers for themselves on both sides.
+
+    Compiled loops look whether the array that they write begins shortly behind one that they read, and go another way
+    there, whose sums are rounded otherwise: results would depend on where memory happens to be free.
+    """
+    return np.zeros(size + 2 * APART)[APART : APART + size]
+
+
+@inlined
 def workspace(chains: SparseChains, lattices: Lattices, width: int) -> ChainBuffers:
     """Return work arrays for the longest sequence and rows of some width."""
-    length, padded = max(1, longest(chains.offsets)), lattices.potentials.shape[1]
-    tables, by_column = np.zeros((2, length, padded)), np.zeros((3, width))
-    lists, by_sequence = np.zeros((2, width), np.int32), np.zeros((2, chains.offsets.shape[0] - 1))
+    length, padded, n = max(1, longest(chains.offsets)), lattices.potentials.shape[1], chains.offsets.shape[0] - 1
+    alpha, beta = _apart(length * padded).reshape(length, padded), _apart(length * padded).reshape(length, padded)
+    lists = np.zeros((2, width), np.int32)
     return ChainBuffers(
-        tables[0], tables[1], np.zeros(length), np.zeros(padded), by_column[0], by_column[1], by_column[2],
-        lists[0], lists[1], by_sequence[0], by_sequence[1],
+        alpha, beta, _apart(length), _apart(padded), _apart(width), _apart(width), _apart(width),
+        lists[0], lists[1], _apart(n), _apart(n),
     )  # fmt: skip
 
 

@@ -116,6 +116,15 @@ def test_kinds_of_matrices_are_told_apart() -> None:
     assert lattices.kinds.tolist() == [sparse_chains.SPARSE, sparse_chains.DENSE, sparse_chains.FAR]
 
 
+def test_work_arrays_are_apart_so_that_rounding_does_not_depend_on_their_addresses() -> None:
+    work = sparse_chains.workspace(*Case(0, 3, 1.0).solve(9), 7)
+    for array in (each for each in work if each.dtype == np.float64):
+        begin, low = array.ctypes.data, array.base.ctypes.data
+        assert low + 256 < begin
+        assert begin + array.nbytes + 256 < low + array.base.nbytes
+        assert not array.any()
+
+
 def test_long_sequences_are_scaled() -> None:
     case = Case(1, 4, 0.3, scale=8.0, lengths=(2000,))
     case.gold[:] = MISSING
