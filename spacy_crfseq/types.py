@@ -100,14 +100,37 @@ class IncorrectSpan(NamedTuple):
     labels: Bools
 
 
+class Shares(NamedTuple):
+    """Probabilities of the labels in candidate sets: those of set s are the entries ``ptr[s]:ptr[s + 1]``, if any.
+
+    ptr (Offsets): [S + 1], or empty if no set has probabilities.
+    before, labels (Ints): [P] the label of the token before, and the label; `MISSING` if nothing is said of the former.
+    values (NDArray): [P] probabilities of the two, which add up to 1 for each set that has some.
+    """
+
+    ptr: Offsets
+    before: Ints
+    labels: Ints
+    values: NDArray[np.float64]
+
+    def has(self, numbers: Offsets) -> Bools:
+        """Return which sets, given by their numbers, have probabilities."""
+        return self.ptr[numbers] < self.ptr[numbers + 1] if len(self.ptr) else np.zeros(len(numbers), np.bool_)
+
+
+NO_SHARES = Shares(np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0))
+
+
 class Candidates(NamedTuple):
     """The possible labels of tokens whose gold label is `MISSING` - 1 - s, for each s below S.
 
     sets (Bools): [S, L] the candidate labels; one of them is correct.
+    shares (Shares): Probabilities of the labels in some of the sets, for losses that provide "distributions".
     """
 
     sets: Bools
     incorrect: tuple[IncorrectSpan, ...] = ()
+    shares: Shares = NO_SHARES
 
 
 NO_CANDIDATES = Candidates(np.zeros((0, 0), np.bool_))
@@ -161,7 +184,7 @@ NO_REPORT = StepReport(0.0, 0.0, 0.0, 0, False, "")
 
 LossProperty: TypeAlias = Literal[
     "value_and_grad", "minibatches", "best_path", "margin", "likelihood", "log_likelihood", "softmax_margin", "joint",
-    "local", "candidates", "unlabelled", "evidence",
+    "local", "candidates", "distributions", "unlabelled", "evidence",
 ]  # fmt: skip
 """What a loss may provide and an optimizer may require; `Loss` says what each means."""
 
@@ -194,6 +217,7 @@ class Loss(Protocol):
             gradient is minus the expected counts.
         "local": probabilities are normalised at each token given the previous label; the decoder must be local as well.
         "candidates": it supports gold labels that are candidate sets.
+        "distributions": it supports candidate sets with probabilities.
         "unlabelled": it ignores gold labels, so it learns from texts that have none.
         "evidence": it learns from whatever is annotated, so it may prefer any label where gold labels are unknown.
     """

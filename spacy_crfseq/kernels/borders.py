@@ -65,6 +65,11 @@ def take_batch(scores: Scores, batch: Batch, grad: Scores) -> tuple[Scores, Batc
     for name, array, target in zip(Scores._fields, scores, grad, strict=True):
         if target.dtype != array.dtype or target.shape != array.shape:
             raise DataError(f"The gradient of {name} must be like the scores, {_of(array)}, not {_of(target)}.")
+    if len(batch.candidates.shares.ptr) not in (0, len(batch.candidates.sets) + 1):
+        n_sets, ptr = len(batch.candidates.sets), batch.candidates.shares.ptr
+        raise DataError(
+            f"The offsets of probabilities must be {n_sets + 1}, for {n_sets} candidate sets, not {len(ptr)}."
+        )
     gold, weights = _take(batch.gold, np.int32), _take(batch.weights, np.float64)
     return scores, batch._replace(offsets=offsets, gold=gold, weights=weights)
 

@@ -94,20 +94,28 @@ Phi: TypeAlias = Callable[[NDArray[np.float64]], tuple[NDArray[np.float64], NDAr
 """Maps losses u [N] to phi(u) and its derivative."""
 
 
-class _Views(NamedTuple):
-    """Views: repeated sequences with different labels.
+class LabelViews(NamedTuple):
+    """LabelViews: repeated sequences, or parts of them, with different labels.
 
     tokens [V], allowed [V, L]: Tokens of the batch, and the allowed labels.
     offsets [M + 1]: Bounds of the views.
     runs: Parts of `tokens`, each without repeated tokens.
-    group [M]: Views of one group make up a set of labellings.
-    owner, factor [G]: The sequence of a group, among the partially known ones, and its factor in the loss.
     """
 
     tokens: Offsets
     allowed: Bools
     offsets: Offsets
     runs: list[slice]
+
+
+class _GroupedViews(NamedTuple):
+    """LabelViews of partially known sequences.
+
+    group [M]: LabelViews of one group make up a set of labellings.
+    owner, factor [G]: The sequence of a group, among the partially known ones, and its factor in the loss.
+    """
+
+    views: LabelViews
     group: Offsets
     owner: Offsets
     factor: NDArray[np.float64]
@@ -127,30 +135,30 @@ def over_partly_known(scores: Scores, batch: Batch, numbers: Offsets, grad: Scor
     numbers: The sequences, which are not empty.
     phi: None for phi(u) = u.
     """
-    views, weights = _make_views(batch, numbers), batch.weights[numbers]
-    n_groups = len(views.factor)
-    known = weights[views.owner] * views.factor
-    if phi is None and len(views.group) == n_groups:  # the derivatives are known in advance
-        log_sums = _expectations(scores, views, known, grad)
-        return float(weights @ _losses(views, log_sums, len(weights)))
-    log_sums = _expectations(scores, views, np.ones(len(views.group)), None)
-    groups = np.full(n_groups, -np.inf)
-    np.logaddexp.at(groups, views.group, log_sums)
-    u = _losses(views, groups, len(weights))
+    grouped, weights = _make_views(batch, numbers), batch.weights[numbers]
+    views, group, owner, factor = grouped
+    known = weights[owner] * factor
+    if phi is None and len(group) == len(factor):  # the derivatives are known in advance
+        log_sums = expectations(scores, views, known, grad)
+        return float(weights @ _losses(grouped, log_sums, len(weights)))
+    log_sums = expectations(scores, views, np.ones(len(group)), None)
+    groups = np.full(len(factor), -np.inf)
+    np.logaddexp.at(groups, group, log_sums)
+    u = _losses(grouped, groups, len(weights))
     value, slope = (u, np.ones_like(u)) if phi is None else phi(u)
-    shares = np.exp(log_sums - np.where(groups > -np.inf, groups, 0)[views.group])
-    _expectations(scores, views, (known * slope[views.owner])[views.group] * shares, grad)
+    shares = np.exp(log_sums - np.where(groups > -np.inf, groups, 0)[group])
+    expectations(scores, views, (known * slope[owner])[group] * shares, grad)
     return float(weights @ value)
 
 
-def _losses(views: _Views, log_sums: NDArray[np.float64], n_sequences: int) -> NDArray[np.float64]:
+def _losses(views: _GroupedViews, log_sums: NDArray[np.float64], n_sequences: int) -> NDArray[np.float64]:
     losses = np.zeros(n_sequences)
     np.add.at(losses, views.owner, views.factor * log_sums)
     return losses
 
 
-def _expectations(
-    scores: Scores, views: _Views, factors: NDArray[np.float64], grad: Scores | None
+def expectations(
+    scores: Scores, views: LabelViews, factors: NDArray[np.float64], grad: Scores | None
 ) -> NDArray[np.float64]:
     """Return the log-sum of each view; add factors [M] times its expected counts to `grad`, unless that is None."""
     shared, log_sums = len(scores.transitions) == 1, np.zeros(len(factors))
@@ -171,7 +179,7 @@ def _expectations(
     return log_sums
 
 
-def _make_views(batch: Batch, numbers: Offsets) -> _Views:
+def _make_views(batch: Batch, numbers: Offsets) -> _GroupedViews:
     """Return the views of some sequences: all labellings, C, and C without each incorrect span."""
     n_labels = batch.candidates.sets.shape[1]
     begins, lengths = batch.offsets[numbers], np.diff(batch.offsets)[numbers]
@@ -202,11 +210,14 @@ def _make_views(batch: Batch, numbers: Offsets) -> _Views:
     kept = np.flatnonzero(n_spans != 1)  # with a single span, log P(C) cancels
     inner = np.repeat(n_spans, lengths) != 1
     runs = np.cumsum([0, len(tokens), inner.sum(), *(len(part) for part, _ in parts)]).tolist()
-    return _Views(
+    views = LabelViews(
         np.concatenate([tokens, tokens[inner], *(part for part, _ in parts)]),
         np.concatenate([np.ones_like(known), known[inner], *(allowed for _, allowed in parts)]),
         np.concatenate([bounds, runs[1] + np.cumsum(lengths[kept]), runs[3:]]).astype(np.int64),
         [slice(first, last) for first, last in pairwise(runs)],
+    )
+    return _GroupedViews(
+        views,
         np.concatenate([owner, n + np.arange(len(kept)), n + len(kept) + np.array(groups, np.int64)]),
         np.concatenate([owner, kept, np.array(owners, np.int64)]),
         np.concatenate([np.ones(n), n_spans[kept] - 1, -np.ones(len(owners))]),

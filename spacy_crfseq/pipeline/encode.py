@@ -15,13 +15,14 @@ from ..features.attributes import TOKEN_COLUMNS
 from ..features.documents import APART
 from ..features.encoder import FrozenEncoder, GrowingEncoder
 from ..features.noted import hash_of
-from ..training.compatibility import check_candidates, part_name
+from ..training.compatibility import check_candidates, check_distributions, part_name
 from ..training.dataset import Dataset
 from ..types import Ints, Loss, NetworkPotential, TextLoss
 from .doc_model import DocModel
 from .evidence import read_evidence, weight_of
 from .labels import PartialTable, gold_tags
 from .prediction import DocColumns, check_rows
+from .soft_labels import read_soft_labels
 from .white_space import is_space, words_of, wordwise
 
 
@@ -82,6 +83,8 @@ def resolve_candidates(model: DocModel, data: Dataset, loss: Loss, partials: Par
     if data.has_candidates:
         check_candidates(model.name, loss, model.method.optimizer)
         partials.resolve(model.labels.tags)
+        if data.has_distributions:
+            check_distributions(model.name, loss)
 
 
 def has_space(columns: DocColumns, examples: Sequence[Example]) -> bool:
@@ -110,6 +113,7 @@ def sequence_weights(examples: Sequence[Example], columns: DocColumns) -> NDArra
 def content_key(model: DocModel, example: Example) -> int:
     """Return a hash of the content of an example: words, token columns, gold labels and weight."""
     evidence, weight = read_evidence(example.reference, model.name, ("user",)), weight_of(example.reference)
+    soft = read_soft_labels(example.reference, model.name)
     example = wordwise(example)
     reference = example.reference
     has_functions = bool(model.features.set_names)  # they may read anything, most likely these columns
@@ -119,6 +123,6 @@ def content_key(model: DocModel, example: Example) -> int:
         (hash_of(example.predicted), APART in example.predicted.user_data) if has_functions else 0,
         reference.to_array(["ORTH"]).tobytes(),
         model.annotation.gold_content(reference),
-        repr((evidence.spans, sorted(evidence.allowed.items()))),
+        repr((evidence.spans, sorted(evidence.allowed.items()), soft)),
         weight,
     ))  # fmt: skip

@@ -61,12 +61,14 @@ class Partial:
     labels (tuple[str, ...] | None): Candidate tags, or types, which mean all their tags; None for any.
     barred (tuple[str, ...]): Excluded tags.
     wrong (tuple[tuple[str, int], ...]): Labels and lengths of incorrect spans that start there.
+    shares (tuple[tuple[str, str, float], ...]): Probabilities of the tag before and the tag, see `soft_labels`.
     where (str): The Doc and the token, for messages.
     """
 
     labels: tuple[str, ...] | None = None
     barred: tuple[str, ...] = ()
     wrong: tuple[tuple[str, int], ...] = ()
+    shares: tuple[tuple[str, str, float], ...] = ()
     where: str = field(default="", compare=False)
 
 
@@ -147,32 +149,48 @@ def of_docs(
 
 def write_evidence(doc: Doc, component: str, evidence: DocEvidence, kind: str = "user") -> None:
     """Note knowledge about a Doc for a component, replacing an earlier note of that kind ("user" or "preset")."""
+    note = {
+        "tokens": len(doc),
+        "spans": [list(span) for span in evidence.spans],
+        "allowed": [[token, labels] for token, labels in evidence.allowed.items()],
+    }
+    write_note(doc, component, kind, note if evidence.spans or evidence.allowed else None)
+
+
+def write_note(doc: Doc, component: str, kind: str, note: Mapping[str, Any] | None) -> None:
+    """Write a note of a kind on a Doc for a component, instead of an earlier one, or remove that."""
     notes = {name: dict(kinds) for name, kinds in doc.user_data.get(KEY, {}).items()}
     kinds = notes.setdefault(component, {})
     kinds.pop(kind, None)
-    if evidence.spans or evidence.allowed:
-        kinds[kind] = {
-            "tokens": len(doc),
-            "spans": [list(span) for span in evidence.spans],
-            "allowed": [[token, labels] for token, labels in evidence.allowed.items()],
-        }
+    if note is not None:
+        kinds[kind] = note
     doc.user_data.pop(KEY, None)
     if notes := {name: kinds for name, kinds in notes.items() if kinds}:
         doc.user_data[KEY] = notes
 
 
+def note_of(doc: Doc, component: str, kind: str) -> Mapping[str, Any] | None:
+    """Return the note of a kind on a Doc for a component.
+
+    RAISES DataError: If it was written before the tokens changed, unless a component did so ("preset").
+    """
+    note: Mapping[str, Any] | None = doc.user_data.get(KEY, {}).get(component, {}).get(kind)
+    if note is None or (note["tokens"] != len(doc) and kind == "preset"):
+        return None
+    if note["tokens"] != len(doc):
+        raise DataError(
+            f"{about(doc)}: labels or spans were noted for {component!r} when it had "
+            f"{note['tokens']} tokens, but it has {len(doc)} now. Note them again."
+        )
+    return note
+
+
 def read_evidence(doc: Doc, component: str, kinds: Sequence[str] = ("user", "preset")) -> DocEvidence:
     """Return the notes on a Doc for a component.  RAISES DataError: If a user noted them before the tokens changed."""
-    evidence, notes = NO_EVIDENCE, doc.user_data.get(KEY, {}).get(component, {})
+    evidence = NO_EVIDENCE
     for kind in kinds:
-        note = notes.get(kind)
-        if note is None or (note["tokens"] != len(doc) and kind != "user"):
+        if (note := note_of(doc, component, kind)) is None:
             continue
-        if note["tokens"] != len(doc):
-            raise DataError(
-                f"{about(doc)}: labels or spans were noted for {component!r} when it had "
-                f"{note['tokens']} tokens, but it has {len(doc)} now. Note them again."
-            )
         spans = [SpanLike(*span) for span in note["spans"]]
         evidence = evidence.and_(DocEvidence(spans, {token: list(labels) for token, labels in note["allowed"]}))
     return evidence

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import count, pairwise
+from typing import TypeAlias
 
 import numpy as np
 from spacy.tokens import Doc
@@ -20,9 +21,10 @@ from ..inference.spread import Spread
 from ..schemes import OUTSIDE, inside_of, occurrence_rules
 from ..threads import cached_property
 from ..training.dataset import CandidateTable
-from ..types import MISSING, Bools, Candidates, Constraints, IncorrectSpan, Ints, OccurrenceRules, Offsets
+from ..types import MISSING, Bools, Candidates, Constraints, IncorrectSpan, Ints, OccurrenceRules, Offsets, Shares
 from .alignment import Unaligned
 from .evidence import DocEvidence, Partial, SpanLike, Tags, about, crosses_sentences, read_evidence
+from .soft_labels import SoftLabels, read_soft_labels
 from .tasks import Annotation
 from .white_space import Gaps, before, in_words, wordwise
 
@@ -185,6 +187,24 @@ def numbers_of(labels: Iterable[str], annotation: Annotation, tags: Sequence[str
     return numbers
 
 
+Entries: TypeAlias = list[tuple[int, int, float]]
+"""The label before, `MISSING` if nothing is said of it, the label, and the probability of the two."""
+
+
+def _extended(shares: Shares, n_sets: int, more: Sequence[Entries]) -> Shares:
+    """Return the probabilities of candidate sets with those of more sets, given the number of sets before."""
+    if not len(shares.ptr) and not any(more):
+        return shares
+    ptr = shares.ptr if len(shares.ptr) else np.zeros(n_sets + 1, np.int64)
+    added = np.array([entry for entries in more for entry in entries], np.float64).reshape(-1, 3)
+    return Shares(
+        np.append(ptr, ptr[-1] + np.cumsum([len(entries) for entries in more], dtype=np.int64)),
+        np.append(shares.before, added[:, 0].astype(np.int32)),
+        np.append(shares.labels, added[:, 1].astype(np.int32)),
+        np.append(shares.values, added[:, 2]),
+    )
+
+
 class PartialTable(CandidateTable):
     """Numbers partial knowledge about gold tokens, and keeps the candidate sets behind the numbers."""
 
@@ -213,17 +233,26 @@ class PartialTable(CandidateTable):
         """Update the candidate sets for a model's tags.  RAISES DataError: If a token has no label left."""
         if tuple(tags) != self._tags:
             self._tags, self.now = tuple(tags), Candidates(np.zeros((0, len(tags)), np.bool_))
-        sets, incorrect = self.now
-        rows, spans = [sets], list(incorrect)
+        sets, incorrect, shares = self.now
+        rows, spans, entries = [sets], list(incorrect), list[Entries]()
         for partial, number in list(self._numbers.items())[len(sets) :]:
             try:
                 allowed, wrong = self._resolved(partial, number)
+                entries.append(self._entries(partial))
             except DataError as error:
                 self._numbers = dict(list(self._numbers.items())[: len(sets)])  # forget it, and all that came with it
                 raise DataError(f"{partial.where}: {error}") from None
             rows.append(allowed[None])
             spans += wrong
-        self.now = Candidates(np.concatenate(rows), tuple(spans))
+        self.now = Candidates(np.concatenate(rows), tuple(spans), _extended(shares, len(sets), entries))
+
+    def _entries(self, partial: Partial) -> Entries:
+        """Return the numbers of the tags before and of the tags of a token, and their probabilities."""
+        numbers = {tag: number for number, tag in enumerate(self._tags)}
+        for *pair, _ in partial.shares:
+            numbers_of(filter(None, pair), self._annotation, self._tags)
+        numbers[""] = MISSING
+        return [(numbers[earlier], numbers[tag], share) for earlier, tag, share in partial.shares]
 
     def _resolved(self, partial: Partial, number: int) -> tuple[Bools, list[IncorrectSpan]]:
         tags, spans = self._tags, []
@@ -262,19 +291,23 @@ def gold_tags(
     """Return the gold tag of each predicted token: None if missing, a `Partial` if known in part.
 
     White space in a span is inside of it; other white space is outside, or has no tag if tags are plain.
-    A known tag is kept if it is one of the labels that its token may have.  Notes on tokens of another tokenization,
-    under the name of the component, count where one gold token corresponds to one predicted token.
+    A known tag is kept if it is one of the labels that its token may have; probabilities of labels replace it.  Notes
+    on tokens of another tokenization, under the name of the component, count where one gold token corresponds to one
+    predicted token.
     unaligned (Unaligned | None): Receives the gold annotation that no predicted tokens can hold.
     spaces (bool): Whether there may be white space; whoever has looked need not look again for each example.
     RAISES DataError: If the knowledge about a token contradicts itself.
     """
     annotation.check_gold(example.reference)
     evidence = read_evidence(example.reference, component, ("user",))
+    soft = read_soft_labels(example.reference, component)
     words = wordwise(example) if spaces else example
     if words is not example:
-        tags = _tags_of_words(annotation, words, in_words(evidence, example.reference), unaligned)
+        places = before(example.reference)
+        soft = {int(places[token]): pairs for token, pairs in soft.items() if places[token] < places[token + 1]}
+        tags = _tags_of_words(annotation, words, in_words(evidence, example.reference), soft, unaligned)
         return _with_space(tags, example.predicted, annotation)
-    return _tags_of_words(annotation, example, evidence, unaligned)
+    return _tags_of_words(annotation, example, evidence, soft, unaligned)
 
 
 def _with_space(tags: Tags, doc: Doc, annotation: Annotation) -> Tags:
@@ -292,13 +325,13 @@ def _with_space(tags: Tags, doc: Doc, annotation: Annotation) -> Tags:
 
 
 def _tags_of_words(
-    annotation: Annotation, example: Example, evidence: DocEvidence, unaligned: Unaligned | None
+    annotation: Annotation, example: Example, evidence: DocEvidence, soft: SoftLabels, unaligned: Unaligned | None
 ) -> Tags:
     tags = annotation.gold_tags(example, same := same_words(example))
     if unaligned is not None and not same:
         unaligned.add(annotation, example, tags)
     wrong = annotation.incorrect_spans(example, same)
-    if not (evidence.spans or evidence.allowed or wrong):
+    if not (evidence.spans or evidence.allowed or soft or wrong):
         return tags
     gold = _KnownTags(list(tags), annotation, example)
     numbers = None
@@ -306,7 +339,13 @@ def _tags_of_words(
         to_gold, to_predicted = example.alignment.x2y, example.alignment.y2x
         pairs = ((i, to_gold[i]) for i in range(len(example.predicted)))
         numbers = {int(gold[0]): i for i, gold in pairs if len(gold) == 1 and len(to_predicted[int(gold[0])]) == 1}
+    gold.take_soft_labels(soft, numbers)
     gold.take_evidence(evidence, numbers)
+    if soft and wrong:
+        raise DataError(
+            f"{about(example.reference, 'The gold document')} has labels with probabilities, and spans that are "
+            "incorrect. Leave out one of the two."
+        )
     for start, end, label in wrong:
         gold.take_wrong(start, end, label)
     return gold.tags
@@ -345,6 +384,17 @@ class _KnownTags:
             for token in self._tokens(range(gold, gold + 1), places):
                 self._allow(token, labels)
 
+    def take_soft_labels(self, soft: SoftLabels, places: dict[int, int] | None) -> None:
+        """Replace the labels of tokens by probabilities."""
+        for gold, pairs in soft.items():
+            for token in self._tokens(range(gold, gold + 1), places):
+                follows = gold > 0 and (places is None or places.get(gold - 1) == token - 1)
+                shares = tuple((before if follows else "", tag, share) for before, tag, share in pairs)
+                labels = tuple(sorted({tag for _, tag, _ in shares}))
+                self.tags[token] = (
+                    labels[0] if len(labels) == 1 else Partial(labels, (), (), shares, self._where(token))
+                )
+
     def _tokens(self, gold: range, places: dict[int, int] | None) -> list[int]:
         if not 0 <= gold.start < gold.stop <= self._size:
             noted = f"tokens {gold.start}-{gold.stop}"
@@ -364,7 +414,7 @@ class _KnownTags:
         return tag in labels or not set(self._annotation.public_labels([tag])).isdisjoint(labels)
 
     def _allow(self, token: int, labels: Sequence[str]) -> None:
-        earlier = self.tags[token]
+        earlier = self._noted(token)
         given = " or ".join(map(repr, labels)) or "none"
         if isinstance(earlier, str):
             if self._fits(earlier, labels):
@@ -378,8 +428,13 @@ class _KnownTags:
         alone = len(set(labels)) == 1 and self._annotation.is_tag(labels[0]) and partial == Partial(partial.labels)
         self.tags[token] = labels[0] if alone else partial
 
+    def _noted(self, token: int) -> str | Partial | None:
+        """Return the tag of a token; notes of a user count more than probabilities."""
+        tag = self.tags[token]
+        return None if isinstance(tag, Partial) and tag.shares else tag
+
     def _bar(self, token: int, tags: Sequence[str]) -> None:
-        earlier = self.tags[token]
+        earlier = self._noted(token)
         if isinstance(earlier, str):
             if earlier in tags:
                 where = self._where(token)

@@ -192,6 +192,16 @@ def check_candidates(component: str, loss: object, optimizer: Optimizer) -> None
     )
 
 
+def check_distributions(component: str, loss: object) -> None:
+    """Raise ConfigError if the loss is not defined for labels with probabilities."""
+    if "distributions" not in provided(loss):
+        raise ConfigError(
+            f"[components.{component}]: the training data have labels with probabilities, but the loss "
+            f"{part_name(loss)} learns only from labels without. One that learns from them: "
+            "spacy_crfseq.CrossEntropy.v1."
+        )
+
+
 def is_local(loss: object) -> bool:
     """Return whether a loss trains probabilities that are normalised at each token."""
     return "local" in provided(loss)

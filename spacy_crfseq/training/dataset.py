@@ -91,19 +91,26 @@ class Dataset(NamedTuple):
         """Whether some gold labels are candidate sets."""
         return bool(self.gold.min(initial=0) < MISSING)
 
+    @property
+    def has_distributions(self) -> bool:
+        """Whether some of them have probabilities."""
+        numbers = MISSING - 1 - self.gold[self.gold < MISSING].astype(np.int64)
+        return self.table is not None and bool(self.table.now.shares.has(numbers).any())
+
     def observed(self) -> Dataset:
         """Return the data, without `inputs`, with additional sequences for features that may need weights for a label.
 
         There is a one-token sequence for each label of a candidate set or incorrect span: the labels in the set or, if
-        these are the majority, the labels outside it.
+        these are the majority and have no probabilities, the labels outside it.
         """
         plain = self if self.inputs is None else self._replace(inputs=None)
         if self.table is None or not self.has_candidates:
             return plain
-        sets, incorrect = self.table.now
+        sets, incorrect, shares = self.table.now
         partly = np.flatnonzero(self.gold < MISSING)
         numbers = MISSING - 1 - self.gold[partly]
         marked = np.where(2 * sets.sum(1, keepdims=True) > sets.shape[1], ~sets, sets)
+        marked = np.where(shares.has(np.arange(len(sets)))[:, None], sets, marked)
         places, labels = np.nonzero(marked[numbers])
         tokens, golds = [partly[places]], [labels]
         for span in incorrect:

@@ -29,7 +29,7 @@ def test_parts_see_sets_that_are_added_later() -> None:
     data = training_problem(1, candidates=0.5).objective.data
     part = join([data.slice(2, 5), data.take(np.array([7, 0]))])
     assert data.table is not None
-    sets, incorrect = data.table.now
+    sets, incorrect, _ = data.table.now
     data.table.now = Candidates(np.concatenate([sets, ~sets]), incorrect)
     for found in (part.batch(0, 5), part.sample(3).batch(0, 3), data.batch(1, 4)):
         assert found.candidates is data.table.now
