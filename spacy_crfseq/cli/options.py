@@ -80,6 +80,20 @@ Rename = Annotated[
         rich_help_panel=_LAYOUT,
     ),
 ]
+Outside = Annotated[
+    str | None,
+    typer.Option(
+        help="Of annotated spans: known if text outside of them is in none, unknown if nobody has looked for all",
+        show_default="known",
+        rich_help_panel=_LAYOUT,
+    ),
+]
+MinScore = Annotated[
+    float | None,
+    typer.Option(
+        help="Of annotated spans: those with a lower score are unknown", show_default="0", rich_help_panel=_LAYOUT
+    ),
+]
 Given = Annotated[
     str | None,
     typer.Option(

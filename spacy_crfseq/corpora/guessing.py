@@ -18,6 +18,7 @@ from ..schemes import LETTERS, OUTSIDE, find_invalid
 from .columns import DOCSTART, IGNORED, MISSING_ENTITY, SPAN_COLUMNS, WORD
 from .layouts import (
     ANNOTATIONS,
+    BRAT,
     COLUMN_FILES,
     CUSTOM,
     DOCBIN,
@@ -25,6 +26,7 @@ from .layouts import (
     PRESETS,
     RAW,
     TEXTS,
+    WEBANNO,
     Format,
     Preset,
     asked,
@@ -34,6 +36,9 @@ from .layouts import (
 )
 from .lines import STDIN, ZIPPED, probable_encoding
 from .paths import corpus_files, resolve
+from .spans.brat import ENDING as BRAT_ENDING
+from .spans.brat import TEXT as BRAT_TEXT
+from .spans.inception import MARK as WEBANNO_MARK
 from .splitting import SPACES, WORDS, Splitter
 from .tags import UNNAMED, find_scheme, typed
 from .xml import XMLForm, likely_sequence
@@ -46,7 +51,10 @@ SPAN_TAGS = 0.95
 """Share of the values of a column that are tags of spans, from which the others are mistakes."""
 _CONLLU_FIELDS = 10
 _XML = re.compile(r"\s*<[?!A-Za-z_]")
-_JSON = re.compile(r"""\s*\[?\s*\{\s*"\w+"\s*:""")
+_JSON = re.compile(r"""\s*\[?\s*(\{\s*"[\w%]+"\s*:|\[\s*")""")
+
+
+BRAT_FILES = (BRAT_ENDING, BRAT_TEXT)
 
 
 class FoundLayout(NamedTuple):
@@ -106,7 +114,7 @@ def _check_kinds(files: Sequence[Path]) -> None:
 
 def _may_be(path: Path, trained: Preset) -> bool:
     """Whether a file may have the layout that a model was trained on: one of columns that fits its first lines."""
-    return trained.form is None and trained.name not in (DOCBIN, ANNOTATIONS.name) and fits(path, trained)
+    return trained.form is None and trained.spans is None and trained.name != DOCBIN and fits(path, trained)
 
 
 def _xml_layout(path: Path, layout: Preset, trained: Preset | None) -> Preset:
@@ -135,9 +143,13 @@ def guess(path: Path) -> Preset | None:
 
     RAISES FormatError: If a column has tags of spans of no scheme.
     """
+    if path.suffix in BRAT_FILES and path.with_suffix(BRAT_ENDING).is_file():
+        return BRAT
     lines, encoding = _first_lines(path) or ([], "")
     if _JSON.match("\n".join(lines[:100])):
         return ANNOTATIONS
+    if lines and lines[0].startswith(WEBANNO_MARK):
+        return WEBANNO
     if lines and _XML.match(lines[0]) and (sequence := likely_sequence("\n".join(lines))):
         # white space does not separate tokens where segments end before a comma
         sequences = islice(read_layout(path, PRESETS["xml"]._replace(form=XMLForm(sequence)), lambda _: None), LINES)
@@ -195,7 +207,7 @@ def fits(path: Path, layout: Preset) -> bool:
         seems = guess(path)
     except FormatError:  # whose line the reader tells
         seems = None
-    if seems is ANNOTATIONS:
+    if seems is not None and seems.spans is not None:
         return False
     pairs = zip(layout.columns, seems.columns, strict=True) if seems is not None else ()
     return all(IGNORED in pair or (pair[0] in SPAN_COLUMNS) == (pair[1] in SPAN_COLUMNS) for pair in pairs)

@@ -23,6 +23,7 @@ from .lines import (
     read_lines,
 )  # fmt: skip
 from .paths import corpus_files
+from .spans import Notes, SpanRules, Tokenize, read_annotations
 from .xml import XMLForm, parse_xml
 
 
@@ -33,6 +34,7 @@ class Preset(NamedTuple):
     scheme: How its spans are tagged.
     score: The column whose annotation is scored by default.
     form: How the elements of an XML file become sequences; None for other files.  Its columns are the same labels.
+    spans: The rules for annotated spans in texts; None for other files.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Preset(NamedTuple):
     encoding: str
     score: str
     form: XMLForm | None = None
+    spans: SpanRules | None = None
 
 
 # The original CoNLL-2003 files are IOB1.  The common IOB2 copies read the same under it, since a B- tag may
@@ -67,8 +70,11 @@ RAW = {"txt": Preset("txt", (), "plain", "utf8", ""), "jsonl": Preset("jsonl", (
 """Layouts of raw text; of a DocBin, only the words are read."""
 TEXTS = {**RAW, **PRESETS}
 """Layouts of files of texts; of corpora, only the words are read."""
-ANNOTATIONS = Preset("jsonl", ("word", "ent"), "IOB2", "utf8", "ent")
-"""The columns of exports of annotation tools, see `annotations`."""
+ANNOTATIONS, BRAT, WEBANNO, PARQUET = (
+    Preset(name, ("word", "ent"), "IOB2", "utf8", "ent", spans=SpanRules())
+    for name in ("jsonl", "brat", "webanno", "parquet")
+)
+"""Layouts of annotated spans, see the package `spans`."""
 
 
 def get_preset(name: str) -> Preset:
@@ -109,12 +115,20 @@ def read_layout(path: Path | str, layout: Preset, on_error: OnError | None = Non
         documents = last + 1
 
 
+def read_spans(
+    path: Path, layout: Preset, tokenize: Tokenize, notes: Notes | None = None, on_error: OnError | None = None
+) -> Iterator[Sentence]:
+    """Yield the annotated texts of a file in a layout of spans, as `read_annotations` does."""
+    rules = layout.spans or SpanRules()
+    return read_annotations(path, tokenize, notes, on_error, format=layout.name, encoding=layout.encoding, rules=rules)
+
+
 def marks_documents(path: Path, layout: Preset) -> bool:
     """Whether a file of a corpus marks the beginnings of documents, by a line -DOCSTART- or ``# newdoc``.
 
     RAISES FormatError: If the file cannot be read.
     """
-    if layout.form is not None or layout.name in (DOCBIN, ANNOTATIONS.name):
+    if layout.form is not None or layout.spans is not None or layout.name == DOCBIN:
         return False
     lines = (line for file in corpus_files(path) for _, line in read_lines(file, layout.encoding))
     if layout.name == "conllu":
@@ -125,29 +139,34 @@ def marks_documents(path: Path, layout: Preset) -> bool:
 # Options of users
 
 
-GOLD = {DOCBIN: DOCS, **PRESETS, ANNOTATIONS.name: ANNOTATIONS}
+SPAN_LAYOUTS = {layout.name: layout for layout in (ANNOTATIONS, BRAT, WEBANNO, PARQUET)}
+GOLD = {DOCBIN: DOCS, **PRESETS, **SPAN_LAYOUTS}
 """Layouts of annotated files."""
 NAMES = tuple(GOLD)
 ENDINGS = {"txt": ".txt", "jsonl": ".jsonl", DOCBIN: ".spacy", "conllu": ".conllu", "xml": ".xml"}
 """Layouts that have an ending of their own."""
+OTHER_ENDINGS = {".json": ANNOTATIONS.name, ".ann": BRAT.name, ".parquet": PARQUET.name, ".arrow": PARQUET.name}
+"""Endings of annotated spans."""
 COLUMNS = ("word", "tag", "pos", "lemma", "morph", *SPAN_COLUMNS, "weight", "group", "_")
 
 
 class Asked(NamedTuple):
-    """Options on the layout of a file: --format, --columns, --scheme, --encoding and --rename."""
+    """Options on the layout of a file, which `cli/options.py` explains."""
 
     name: str | None = None
     columns: str | None = None
     scheme: str | None = None
     encoding: str | None = None
     rename: str | None = None
+    outside: str | None = None
+    min_score: float | None = None
 
     def layout(self, layouts: Mapping[str, Preset] = GOLD) -> Preset | None:
         """Return the layout given by name or by columns; None if neither is.
 
         RAISES ConfigError: If there is no such layout, column, scheme or encoding, or name and columns are both given.
         """
-        name, columns, _, encoding, _ = self
+        name, columns, encoding = self.name, self.columns, self.encoding
         if name is not None and columns is not None:
             raise ConfigError("--format and --columns exclude each other; give one of them.")
         check_encoding(encoding or "utf8")
@@ -160,7 +179,7 @@ class Asked(NamedTuple):
         return self.encoded(chosen)
 
     def encoded(self, layout: Preset | None) -> Preset | None:
-        """Return a layout in the encoding, with the scheme and the new labels that are asked for."""
+        """Return a layout in the encoding, with the scheme, the new labels and the rules that are asked for."""
         if self.scheme is not None:
             scheme = scheme_named(self.scheme, "--scheme")
             if layout is not None and (layout.scheme == "plain" or layout.name not in (CUSTOM, *COLUMN_FILES)):
@@ -174,6 +193,13 @@ class Asked(NamedTuple):
                 raise ConfigError(f"--rename {self.rename}: give labels of XML and new names, as in name=author,ref=O.")
             names = {**layout.form.rename, **{old: new for old, _, new in pairs}}
             layout = layout._replace(form=layout.form._replace(rename=names))
+        given = {"outside": self.outside, "min_score": self.min_score}
+        rules: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        if layout is not None and rules:
+            if layout.spans is None:
+                option = f"--{next(iter(rules)).replace('_', '-')}"
+                raise ConfigError(f"{option} is for annotated spans in texts, unlike {as_options(layout)}.")
+            layout = layout._replace(spans=layout.spans._replace(**rules).check())
         return layout if layout is None or self.encoding is None else layout._replace(encoding=self.encoding)
 
 
@@ -202,8 +228,8 @@ def _scored(columns: Sequence[str]) -> str:
 
 def layout_by_ending(path: Path, layouts: Collection[str] = NAMES) -> str | None:
     """Return the name of the layout that has the ending of a file, None for none of the given layouts."""
-    if path.suffix == ".json" and ANNOTATIONS.name in layouts:  # exports of Label Studio
-        return ANNOTATIONS.name
+    if (name := OTHER_ENDINGS.get(path.suffix)) in layouts:
+        return name
     return next((name for name, ending in ENDINGS.items() if ending == path.suffix and name in layouts), None)
 
 
@@ -240,7 +266,9 @@ def reader_layout(reader: Mapping[str, Any]) -> Preset | None:
     if name == "spacy_crfseq.ConlluReader.v1":
         return PRESETS["conllu"]._replace(encoding=encoding)
     if name == "spacy_crfseq.AnnotationReader.v1":
-        return ANNOTATIONS._replace(encoding=encoding)
+        layout = span_layout(Path(str(reader.get("path"))), reader.get("format"))
+        rules = {key: reader[key] for key in SpanRules._fields if key in reader}
+        return layout._replace(encoding=encoding, spans=SpanRules(**rules))
     if name == "spacy_crfseq.XMLReader.v1":
         given = {key: reader[key] for key in XMLForm._fields if key in reader}
         lists = {key: tuple(value) for key, value in given.items() if isinstance(value, list)}
@@ -249,6 +277,14 @@ def reader_layout(reader: Mapping[str, Any]) -> Preset | None:
         return None
     columns = tuple(reader.get("columns", ("word", "tag", "chunk")))
     return Preset(CUSTOM, columns, scheme_named(str(reader.get("scheme", "IOB2"))), encoding, _scored(columns))
+
+
+def span_layout(path: Path, name: str | None = None) -> Preset:
+    """Return the layout of annotated spans of this name, else of a file's ending; RAISES ConfigError: If unknown."""
+    if name is not None:
+        check_choice("format", name, SPAN_LAYOUTS)
+        return SPAN_LAYOUTS[name]
+    return SPAN_LAYOUTS[layout_by_ending(path, SPAN_LAYOUTS) or ANNOTATIONS.name]
 
 
 def file_columns(layout: Preset) -> tuple[str, ...]:

@@ -13,6 +13,11 @@ from ..errors import ConfigError, FormatError
 from .lines import STDIN, ZIPPED
 
 COMMA = ","
+COMPANIONS = frozenset({
+    "dataset_info.json", "dataset_dict.json", "state.json", "labels.txt",
+    "annotation.conf", "visual.conf", "tools.conf", "kb_shortcuts.conf",
+})  # fmt: skip
+"""Files beside those of a data set of Hugging Face, and of brat."""
 _SIGNS = frozenset("*?[")
 _SHOWN = 4
 
@@ -33,14 +38,15 @@ def resolve(path: Path | str) -> list[Path]:
 
 
 def corpus_files(path: Path | str) -> list[Path]:
-    """Return the files of an annotated corpus, as `resolve`.
+    """Return the files of an annotated corpus, as `resolve`, without those that only belong to one of them.
 
     RAISES ConfigError: Also if a folder or pattern has files of several kinds, by their endings.
     """
     files = resolve(path)
     if len(files) > 1:
+        files = _without_companions(files)
         for part in _parts(Path(path)):
-            _check_kinds(part, _files_of(part))
+            _check_kinds(part, _without_companions(_files_of(part)))
     return files
 
 
@@ -104,6 +110,12 @@ def _files_of(path: Path) -> list[Path]:
     if not files:
         raise ConfigError(f"{path}: there is no file {'of this pattern' if is_pattern else 'in this folder'}.")
     return files
+
+
+def _without_companions(files: Sequence[Path]) -> list[Path]:
+    """Return files without descriptions of data sets, and without the texts of brat's annotation."""
+    annotated = {file.with_suffix(".txt") for file in files if file.suffix == ".ann"}
+    return [file for file in files if file not in annotated and file.name not in COMPANIONS] or [*files]
 
 
 def _is_hidden(file: Path, path: Path) -> bool:

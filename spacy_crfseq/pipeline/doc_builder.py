@@ -19,9 +19,9 @@ from spacy.tokens import Doc, Span
 from spacy.vocab import Vocab
 
 from ..corpora import UPOS, Preset, Sentence, check_scheme
-from ..corpora.annotations import INCORRECT
 from ..corpora.columns import MISSING_ENTITY
 from ..corpora.groups import group_of
+from ..corpora.spans import INCORRECT
 from ..errors import ConfigError, FormatError, suggest
 from ..registry import check_types
 from ..schemes import OUTSIDE, TagSpan, decode_lenient, encode, find_invalid, is_tag

@@ -36,14 +36,23 @@ from ..corpora import (
     layouts,
     read,
 )
-from ..corpora.annotations import Notes, Tokenize, read_annotations
 from ..corpora.columns import DOCSTART
 from ..corpora.crfsuite import WORD, read_crfsuite
 from ..corpora.groups import group_of
 from ..corpora.guessing import find_layout
-from ..corpora.layouts import ANNOTATIONS, COLUMNS, TEXTS, Asked, layout_by_ending
+from ..corpora.layouts import (
+    ANNOTATIONS,
+    COLUMNS,
+    SPAN_LAYOUTS,
+    TEXTS,
+    Asked,
+    layout_by_ending,
+    read_spans,
+    span_layout,
+)
 from ..corpora.lines import FilePart, check_file, checked, cut, in_bytes
 from ..corpora.paths import corpus_files, resolve
+from ..corpora.spans import Notes, SpanRules, Tokenize
 from ..corpora.splitting import SPACES
 from ..corpora.xml import XMLForm
 from ..errors import ConfigError, DataError, FormatError
@@ -110,19 +119,20 @@ def create_conll_reader(
     group (str): The group of each text, which folds keep together: a column, "document" or "file"; of CoNLL-U also the
         key of a comment, of JSON a key of the record (into doc._.crf_group).  No doc has sentences of two groups.
 
-    A file that ends in .jsonl or .json is read as `create_annotation_reader` does, if columns are word and ent alone.
+    A file that ends as one of annotated spans (.jsonl, .json, .ann, .parquet, .arrow) is read as
+    `create_annotation_reader` does, if columns are word and ent alone.
     Raises ConfigError on invalid settings; the reader raises FormatError with file and line.
     """
     for name in columns:
         check_setting("columns", name, COLUMNS)
-    if path is not None and layout_by_ending(Path(path)) == ANNOTATIONS.name:
+    if path is not None and layout_by_ending(Path(path), SPAN_LAYOUTS):
         others = [name for name in columns if name not in (*ANNOTATIONS.columns, "_")]
         if others:
             raise ConfigError(
-                f"{path}: exports of annotation tools hold entities (ent), but the reader's columns name "
+                f"{path}: annotated spans are entities (ent), but the reader's columns name "
                 f"{', '.join(others)}. Give a column file, or train crf_ner alone."
             )
-        return create_annotation_reader(path, limit, weight, encoding, group)
+        return create_annotation_reader(path, limit, weight, encoding, group=group)
     check_columns(columns)
     if scheme != "plain":
         scheme = scheme_named(scheme)
@@ -239,18 +249,31 @@ def part_of(sentences: Iterator[Sentence], part: str, path: Path) -> Iterator[Se
 
 
 def create_annotation_reader(
-    path: Path | None, limit: int = 0, weight: float = 1.0, encoding: str = "utf8", group: str = ""
+    path: Path | None,
+    limit: int = 0,
+    weight: float = 1.0,
+    encoding: str = "utf8",
+    format: str | None = None,
+    outside: str = "known",
+    min_score: float = 0.0,
+    group: str = "",
 ) -> "CorpusReader":
-    """Create a reader of an export of Prodigy, doccano or Label Studio (``spacy_crfseq.AnnotationReader.v1``).
+    """Create a reader of annotated spans in texts (``spacy_crfseq.AnnotationReader.v1``).
 
     Entities are stored in doc.ents, spans rejected in Prodigy in doc.spans["incorrect"]: set incorrect_spans_key =
     "incorrect" in crf_ner to learn from those.  The pipeline's tokenizer is used; spans that do not match its tokens
-    are missing annotation, and a warning lists them.  A number under "weight", or under "weight" in "meta", weights a
-    text in training (doc._.crf_weight).
+    are missing annotation, and a warning lists them.  Of spans that overlap, the one with the highest score is kept,
+    else the longest.  A number under "weight", or under "weight" in "meta", weights a text in training
+    (doc._.crf_weight).
+
+    format (str | None): jsonl, brat, webanno or parquet; None for that of the ending.
+    outside (str): "known" if text outside of spans is in no entity, "unknown" if nobody has looked for all entities.
+    min_score (float): Spans with a lower score are unknown, both as entities and as text in none.
     The settings and the errors are those of `create_conll_reader`.
     """
-    layout = ANNOTATIONS._replace(encoding=encoding)
-    return CorpusReader(CorpusSettings(_given(path), layout, limit=limit, weight=weight, group=group))
+    path, rules = _given(path), SpanRules(outside, min_score).check()
+    layout = span_layout(path, format)._replace(encoding=encoding, spans=rules)
+    return CorpusReader(CorpusSettings(path, layout, limit=limit, weight=weight, group=group))
 
 
 def create_text_reader(
@@ -278,10 +301,10 @@ def create_text_reader(
     return TextReader(Path(path), asked, limit)
 
 
-def annotated_sentences(nlp: Language, path: Path, encoding: str = "utf8") -> Iterator[Sentence]:
-    """Yield the texts of an export in the pipeline's tokens, see `read_annotations`; warn of what is left out."""
+def annotated_sentences(nlp: Language, path: Path, layout: Preset) -> Iterator[Sentence]:
+    """Yield texts with annotated spans in the pipeline's tokens, see `read_spans`; warn of what is left out."""
     notes = Notes()
-    yield from read_annotations(path, tokenizer_of(nlp), notes, encoding=encoding)
+    yield from read_spans(path, layout, tokenizer_of(nlp), notes)
     for text, places in notes.messages(path):
         warnings.warn("\n  ".join([text, *places]), stacklevel=4)
 
@@ -317,8 +340,8 @@ def read_examples(
 
 
 def _sentences(layout: Preset, nlp: Language, part: FilePart) -> Iterator[Sentence]:
-    if layout.name == ANNOTATIONS.name:
-        return annotated_sentences(nlp, part.path, layout.encoding)
+    if layout.spans is not None:
+        return annotated_sentences(nlp, part.path, layout)
     if layout.name == CRFSUITE:
         return read_crfsuite(part.path, layout.score, WORD, layout.encoding)
     check_file(part.path)
@@ -335,7 +358,7 @@ class CorpusReader:
     def __init__(self, settings: CorpusSettings, sentences: Sentences | None = None) -> None:
         register_extensions()
         layout = settings.layout
-        of_sentences = layout.form is not None or layout.name == ANNOTATIONS.name
+        of_sentences = layout.form is not None or layout.spans is not None
         self._settings = replace(settings, unit="sentence") if of_sentences else settings
         self._sentences: Sentences = sentences or partial(_sentences, settings.layout)
         self._part: FilePart | None = None

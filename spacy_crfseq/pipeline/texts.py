@@ -11,10 +11,10 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from srsly import msgpack_loads
 
 from ..corpora import DOCBIN, PRESETS, TOKEN_COLUMNS, Preset, Sentence, check_file, read
-from ..corpora.annotations import json_records
 from ..corpora.layouts import RAW, corpus_block
 from ..corpora.lines import FilePart, checked, lines_of
 from ..corpora.paths import corpus_files, resolve
+from ..corpora.spans.json_values import json_records
 from ..errors import FormatError
 from ..files import collecting
 

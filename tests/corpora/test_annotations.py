@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import spacy
 
-from spacy_crfseq.corpora.annotations import Notes, read_annotations
+from spacy_crfseq.corpora.spans import Notes, read_annotations
 from spacy_crfseq.errors import ConfigError, FormatError
 from spacy_crfseq.pipeline.readers import create_annotation_reader, create_conll_reader
 from tests.commands import Corpus, Run, worked
@@ -183,7 +183,7 @@ def test_spans_without_text_count_as_their_tool_does(tool: str, tmp_path: Path) 
     ("spans", "tags", "said"),
     [
         ([(0, 2, "PER"), SPANS[2]], ["-", "O", "O", "O", "B-LOC", "I-LOC", "O"], "'Ad' (0-2, PER) does not match the"),
-        ([(14, 22, "LOC"), (18, 22, "ORG")], ["O", "O", "O", "O", "-", "-", "O"], "overlaps another span"),
+        ([(14, 22, "LOC"), (14, 22, "ORG")], ["O", "O", "O", "O", "-", "-", "O"], "of the same score and length"),
         ([(0, 4, "PER")], ["-", "O", "O", "O", "O", "O", "O"], "'Ada ' (0-4, PER)"),
         ([(20, 99, "LOC")], ["O", "O", "O", "O", "O", "-", "-"], "is outside the 23 characters of the text"),
     ],
@@ -305,12 +305,12 @@ def test_spans_that_touch_do_not_overlap(tmp_path: Path) -> None:
     assert not notes.spans
 
 
-def test_all_spans_within_a_long_span_overlap_it(tmp_path: Path) -> None:
+def test_a_span_is_kept_rather_than_shorter_ones_within_it(tmp_path: Path) -> None:
     notes = Notes()
     path = write(tmp_path, prodigy(TEXT, [(0, 22, "ALL"), (4, 7, "VERB"), (8, 10, "PER")]))
     (sentence,) = read_annotations(path, tokens, notes)
-    assert sentence.columns["ent"] == ["-", "-", "-", "-", "-", "-", "O"]
-    assert len(notes.spans) == 3
+    assert sentence.columns["ent"] == ["B-ALL", *["I-ALL"] * 5, "O"]
+    assert (len(notes.spans), len(notes.overlapping)) == (0, 2)
 
 
 @pytest.mark.parametrize("weight", [float("inf"), float("nan"), -0.5])

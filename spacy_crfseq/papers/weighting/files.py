@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...cli.inputs import read_file, show_layout
 from ...corpora import DOCBIN, Preset
-from ...corpora.annotations import parse_object
 from ...corpora.columns import DOCSTART
 from ...corpora.layouts import ANNOTATIONS, Format, layout_by_ending
 from ...corpora.lines import read_lines
+from ...corpora.spans.json_values import parse_object
 from ...errors import ConfigError
 from ...files import replacing
 
@@ -76,9 +76,12 @@ def write_weighted(output: Path, train: Path, weighed: WeighedTexts, lang: str =
             docs = [example.reference for example in weighed.examples]
             DocBin(docs=docs, store_user_data=True).to_disk(temporary)
         return ""
-    if weighed.layout.name == "conllu":
-        raise ConfigError(f"{train}: CoNLL-U has no place for weights. Give --output FILE.spacy.")
-    weights, is_jsonl = [weight_of(example.reference) for example in weighed.examples], weighed.layout is ANNOTATIONS
+    if weighed.layout.name == "conllu" or (weighed.layout.spans and weighed.layout.name != ANNOTATIONS.name):
+        raise ConfigError(f"{train}: {weighed.layout.name} has no place for weights. Give --output FILE.spacy.")
+    weights, is_jsonl = (
+        [weight_of(example.reference) for example in weighed.examples],
+        weighed.layout.name == ANNOTATIONS.name,
+    )
     lines = (
         _with_keys(train, weighed.layout, weights, lang) if is_jsonl else _with_column(train, weighed.layout, weights)
     )
@@ -99,7 +102,7 @@ def _with_keys(path: Path, layout: Preset, weights: Sequence[float], lang: str) 
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they were shown when the file was read
-        at = [sentence.line for sentence in annotated_sentences(spacy.blank(lang), path, layout.encoding)]
+        at = [sentence.line for sentence in annotated_sentences(spacy.blank(lang), path, layout)]
     by_line = dict(zip(at, weights, strict=True))
     for number, line in read_lines(path, layout.encoding):
         if line.lstrip().startswith("["):

@@ -211,8 +211,8 @@ def _phrases(learner: Learner, patterns: Path | None) -> Any:
     from spacy.matcher import PhraseMatcher
     from spacy.util import filter_spans
 
-    from ...corpora.annotations import json_records
     from ...corpora.lines import checked
+    from ...corpora.spans.json_values import json_records
     from ...pipeline.doc_posterior import Scored
     from .decoding import Decoding
 

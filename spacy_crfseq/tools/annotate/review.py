@@ -24,7 +24,7 @@ from ...cli.inputs import gold_tags_of
 from ...corpora import DOCBIN
 from ...corpora.columns import MISSING_ENTITY
 from ...corpora.conllu import COLUMNS as CONLLU
-from ...corpora.layouts import ANNOTATIONS, read_layout
+from ...corpora.layouts import read_layout
 from ...corpora.lines import ZIPPED, opened
 from ...errors import ConfigError, DataError
 from ...files import digest, replacing, write_json
@@ -63,7 +63,7 @@ class AnnotatedFile(Pool):
     def __init__(self, learner: Learner, source: TextFile) -> None:
         self.path, self.layout, self.learner = source.path, source.layout, learner
         self.column, self.decisions, self._said = learner.pipe.annotation.column, list[Decision](), dict[str, Any]()
-        if self.layout.form is not None or self.layout.name == ANNOTATIONS.name:
+        if self.layout.form is not None or self.layout.spans is not None:
             raise ConfigError(f"{self.path}: --review writes columns, CoNLL-U and .spacy; convert it first.")
         if self.column not in self.layout.columns:
             raise ConfigError(f"{self.path} has no column {self.column!r}. Name the columns: --format or --columns.")

@@ -24,6 +24,8 @@ def calibrate_cli(
     columns: options.Columns = None,
     scheme: options.Scheme = None,
     encoding: options.Encoding = None,
+    outside: options.Outside = None,
+    min_score: options.MinScore = None,
     output: Annotated[Path | None, options.output("Folder for a calibrated copy", default="store it in MODEL")] = None,
     component: options.Components = None,
     bins: Annotated[int, typer.Option(min=1, help="Bins of the reliability table")] = 10,
@@ -65,7 +67,7 @@ def calibrate_cli(
     done = calibrate(
         model,
         joined(files),
-        layout=Asked(format, columns, scheme, encoding),
+        layout=Asked(format, columns, scheme, encoding, outside=outside, min_score=min_score),
         output=output,
         component=component,
         bins=bins,

@@ -230,7 +230,7 @@ def _recoded(sentence: Sentence, corpus: CorpusSettings, layout: Preset) -> Sent
             check_scheme(sentence._replace(columns={name: tags}), name, scheme, corpus.path)
         new = encode(decode_lenient(tags), len(tags), layout.scheme)
         columns[name] = [was if was == MISSING_ENTITY else tag for was, tag in zip(old, new, strict=True)]
-    if corpus.layout.name != layouts.ANNOTATIONS.name:
+    if corpus.layout.spans is None:
         return sentence._replace(columns=columns)
     kept = [i for i, word in enumerate(sentence.words) if not word.isspace()]
     columns = {name: [values[i] for i in kept] for name, values in columns.items()}

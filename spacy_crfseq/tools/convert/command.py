@@ -37,6 +37,8 @@ def convert_cli(
     scheme: options.Scheme = None,
     encoding: options.Encoding = None,
     rename: options.Rename = None,
+    outside: options.Outside = None,
+    min_score: options.MinScore = None,
     labels: Annotated[
         str,
         typer.Option(
@@ -78,7 +80,7 @@ def convert_cli(
     """Convert a corpus: columns, CoNLL-U, XML, attribute files, exports of annotation tools, DocBin.
 
     conll2000 holds word, tag and chunk; conll2002 word, tag and ent; conll2003 word, tag, chunk and ent; iob word and
-    ent; jsonl, an export of Prodigy, doccano or Label Studio, texts with ent, which the rules of --lang tokenize. Give
+    ent; jsonl, brat, webanno and parquet, texts with ent, which the rules of --lang tokenize. Give
     --columns for other column files, with "_" for columns to ignore. In xml, the children of an element label its
     words: with a tag for each word, and with spans. --to word,tag writes these columns, as in the training files of
     CRF++ and Wapiti. Columns that the layout of OUTPUT does not have are dropped. Docs from attribute files keep their
@@ -109,7 +111,7 @@ def convert_cli(
     if group is not None and not shares:
         raise ConfigError("--group keeps texts together in parts: give --split SHARES, too.")
     read_by = load_config(config, {}).interpolate() if config else {}
-    asked = Asked(format, columns, scheme, encoding, rename)
+    asked = Asked(format, columns, scheme, encoding, rename, outside, min_score)
     corpus = corpus_of(source, asked, labels=labels, unit=unit, on_invalid=on_invalid, config=read_by)
     layout = target_layout(target, to, to_scheme)  # a model is no corpus, whatever OUTPUT is called
     block = read_by.get("nlp", {})

@@ -15,9 +15,9 @@ from typing import Any
 
 from ...cli.inputs import show_layout
 from ...corpora import DOCBIN, SPAN_COLUMNS, Preset, guess, layouts
-from ...corpora.annotations import Notes
 from ...corpora.layouts import Format
 from ...corpora.paths import corpus_files
+from ...corpora.spans import Notes
 from ...corpora.splitting import PARTED, SPACES, WORDS
 from ...corpora.xml import XMLForm
 from ...errors import ConfigError, CrfError
@@ -125,8 +125,9 @@ def _layout_of(file: Path, layout: Format, reading: CorpusReading) -> Preset:
     """Return the layout of the files: the given one, that of the config, or a guess, which is shown."""
     asked = layouts.asked(layout)
     ending = layouts.layout_by_ending(corpus_files(file)[0])
-    is_export = ending == layouts.ANNOTATIONS.name  # which readers of columns read, too
-    return asked.layout() or (None if is_export else asked.encoded(reading.layout)) or show_layout(file, asked)
+    has_spans = ending in layouts.SPAN_LAYOUTS and (reading.layout is None or reading.layout.spans is None)
+    # which readers of columns read, too
+    return asked.layout() or (None if has_spans else asked.encoded(reading.layout)) or show_layout(file, asked)
 
 
 def _look_at_files(

@@ -44,6 +44,8 @@ def debug_data_cli(
     scheme: options.Scheme = None,
     encoding: options.Encoding = None,
     rename: options.Rename = None,
+    outside: options.Outside = None,
+    min_score: options.MinScore = None,
     cost: Annotated[bool, typer.Option(help="With --config: estimate the time of training")] = True,
     cross_validate: Annotated[
         int | None, typer.Option(metavar="K", help="With --config: find annotation errors with K folds")
@@ -80,7 +82,7 @@ def debug_data_cli(
         file,
         dev=dev,
         config_path=config_path,
-        layout=Asked(format, columns, scheme, encoding, rename),
+        layout=Asked(format, columns, scheme, encoding, rename, outside, min_score),
         cost=cost,
         cross_validate=cross_validate,
         number=number,
@@ -149,6 +151,9 @@ def _print_labels(say: Any, report: Report, name: str) -> None:
     say.table(rows, header=(train.unit, *columns), aligns=("l", *"r" * len(columns)), divider=True)
     if len(labels) > LABEL_ROWS:
         print(f"... and {len(labels) - LABEL_ROWS} more")
+    for part, column in columns.items():
+        known, candidates, unknown = column.tokens.values()
+        print(f"{part}: {known:,} tokens known, {unknown:,} unknown, {candidates:,} with candidates")
 
 
 def _print_component(say: Any, name: str, component: Component) -> None:

@@ -24,6 +24,8 @@ from ...schemes import OUTSIDE, all_invalid, decode_lenient, describe_invalid, d
 from .._pages.spans import text_of
 
 MISSING_TAGS = ("", "-")
+CANDIDATES = "candidates"
+"""The column of the labels that a token may have, as a Doc notes them; empty where it does not."""
 PLAIN = "plain"
 KEPT, SHOWN = 20, 3
 """Places of a kind of trouble that are kept, and that a finding shows."""
@@ -80,6 +82,8 @@ class Column:
     labels: Spans of each type, or tokens of each tag, "O" left out.
     first: The first place of each label.
     n_known: Tokens that are annotated, "O" included.
+    n_candidates: Others of which candidate labels are noted.
+    n_unknown: Tokens of which nothing is known.
     invalid: Sequences with tags that break the scheme.
     others (Counter[str]): Schemes that such sequences keep.
     unreadable (Places): Sequences with tags that are none of any scheme.
@@ -92,6 +96,8 @@ class Column:
     labels: Counter[str] = field(default_factory=Counter)
     first: dict[str, str] = field(default_factory=dict)
     n_known: int = 0
+    n_candidates: int = 0
+    n_unknown: int = 0
     invalid: Places = field(default_factory=Places)
     others: Counter[str] = field(default_factory=Counter)
     unreadable: Places = field(default_factory=Places)
@@ -107,7 +113,10 @@ class Column:
     def add(self, sentence: Sentence, tags: Sequence[str], place_of: PlaceOf) -> None:
         """Count the tags of a sentence."""
         annotated = [tag for tag in tags if tag not in MISSING_TAGS]
-        self.n_known += len(annotated)
+        noted = sentence.columns.get(CANDIDATES, ())
+        n_candidates = sum(tag in MISSING_TAGS and bool(labels) for tag, labels in zip(tags, noted, strict=False))
+        self.n_known, self.n_candidates = self.n_known + len(annotated), self.n_candidates + n_candidates
+        self.n_unknown += len(tags) - len(annotated) - n_candidates
         if self.scheme == PLAIN:
             for i, tag in enumerate(tags):
                 if tag not in MISSING_TAGS and tag not in self.first:
@@ -132,11 +141,16 @@ class Column:
                 self.first[span.label] = place_of(sentence, span.start)
         self.spans.update((text_of(sentence.words, span), span.label) for span in spans)
 
+    @property
+    def tokens(self) -> dict[str, int]:
+        """The numbers of tokens by what is known of them."""
+        return {"known": self.n_known, "candidates": self.n_candidates, "unknown": self.n_unknown}
+
     def as_json(self) -> dict[str, Any]:
         """Return the counts for JSON."""
         troubles = {name: vars(getattr(self, name)) for name in ("invalid", "unreadable", "conflicts")}
         labels = dict(self.labels.most_common())
-        return {"scheme": self.scheme, "labels": labels, "annotated_tokens": self.n_known, **troubles}
+        return {"scheme": self.scheme, "labels": labels, "tokens": self.tokens, **troubles}
 
 
 class _Seen(NamedTuple):

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from spacy import util
 
 from ...corpora import DOCBIN, Preset, Sentence, layouts
-from ...corpora.annotations import Notes, read_annotations
 from ...corpora.paths import corpus_files
+from ...corpora.spans import Notes
 from ...errors import CrfError, DataError, FormatError
 from ...pipeline.configs import load_config
+from ...pipeline.evidence import KEY as NOTES
+from ...pipeline.evidence import read_evidence
 from ...pipeline.texts import load_docs
 from ...schemes import encode
-from .corpus import Places
+from .corpus import CANDIDATES, Places
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -93,10 +95,10 @@ def _sentences_of(
     """Yield the sentences of a file."""
     if layout.name == DOCBIN:
         return _of_docs(path, reading.key, note)
-    if layout.name == layouts.ANNOTATIONS.name:
+    if layout.spans is not None:
         from ...pipeline.readers import tokenizer_of
 
-        return read_annotations(path, tokenizer_of(reading.blank()), notes, note, encoding=layout.encoding)
+        return layouts.read_spans(path, layout, tokenizer_of(reading.blank()), notes, note)
     return layouts.read_layout(path, layout, note)
 
 
@@ -136,4 +138,14 @@ def _columns_of(doc: Doc, key: str) -> dict[str, list[str]]:
         "morph": [str(token.morph) for token in doc],
         "chunk": tags_of(doc.spans[key]) if key in doc.spans else [""] * n,
         "ent": ["" if token.ent_iob == 0 else tag for token, tag in zip(doc, tags_of(doc.ents), strict=True)],
+        CANDIDATES: _candidates_of(doc),
     }
+
+
+def _candidates_of(doc: Doc) -> list[str]:
+    """Return the labels that each token may have, as any component notes them; an empty string for none."""
+    labels = [""] * len(doc)
+    for component in doc.user_data.get(NOTES, {}):
+        for token, names in read_evidence(doc, component).allowed.items():
+            labels[token] = " ".join(names)
+    return labels

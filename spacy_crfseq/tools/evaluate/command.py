@@ -28,6 +28,8 @@ def evaluate_cli(
     columns: options.Columns = None,
     scheme: options.Scheme = None,
     encoding: options.Encoding = None,
+    outside: options.Outside = None,
+    min_score: options.MinScore = None,
     corpus: Annotated[
         Path | None, typer.Option(help="Training corpus, to score seen and unseen spans or words separately")
     ] = None,
@@ -85,7 +87,10 @@ def evaluate_cli(
         for name, value in {"component": component, "number": number, "samples": samples, "html": html}.items():
             if value is not None:
                 raise ConfigError(f"--{name} is for a comparison: give --against MODEL.")
-    layout, shown = Asked(format, columns, scheme, encoding), SHOWN if number is None else number
+    layout, shown = (
+        Asked(format, columns, scheme, encoding, outside=outside, min_score=min_score),
+        SHOWN if number is None else number,
+    )
     metrics, report, comparison = evaluate(model, file, layout, corpus=corpus, given=given, raw=raw, rival=rival)
     if comparison is not None:
         metrics["against"] = comparison.to_json(shown)

@@ -27,17 +27,22 @@ from typing import Any, NamedTuple
 import typer
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from spacy import util
+from spacy.language import Language
 from thinc.api import Config
 
 from ... import processes
 from ...corpora import DOCBIN, Preset, Sentence, guess, layouts
-from ...corpora.annotations import INCORRECT, read_annotations
+from ...corpora.columns import MISSING_ENTITY
 from ...corpora.guessing import find_layout, with_scheme
+from ...corpora.layouts import read_spans
 from ...corpora.outputs import STDOUT, check_output_file, locked
 from ...corpora.paths import corpus_files, resolve_all
+from ...corpora.spans import INCORRECT
 from ...corpora.word_classes import PARTS, lookups_languages
-from ...errors import ConfigError, CrfError, suggest
+from ...errors import ConfigError, CrfError, FormatError, suggest
 from ...files import digest, write_text
+from ...pipeline.readers import annotated_sentences
+from ...schemes import OUTSIDE
 
 TASKS = {"tagger": "crf_tagger", "chunker": "crf_chunker", "ner": "crf_ner"}
 """Tasks and their factories, in the order of a pipeline."""
@@ -133,15 +138,42 @@ def complete(wanted: Wanted, ask: Ask | None = None) -> ConfigSettings:
     goal = wanted.goal or (ask("Goal", GOALS, "fast") if ask else "fast")
     tasks = _tasks(task)
     _check_tasks(tasks, layout)
+    for path in filter(None, (train, dev)):
+        _check_corpus(path, layout, lang, [column for column, of in TASK_OF.items() if of in tasks])
     unit, characters = _unit(tasks, layout, goal, train), train is not None and _are_characters(train, layout)
     return ConfigSettings(tasks, lang, layout, goal, train, dev, unit, characters)
+
+
+def _language(lang: str) -> Language:
+    try:
+        language: Language = util.get_lang_class(lang)()
+    except ImportError as error:  # no such language, or one whose tokenizer is another package
+        raise ConfigError(f"--lang {lang}: {error}") from None
+    return language
+
+
+def _check_corpus(path: Path, layout: Preset, lang: str, columns: Sequence[str]) -> None:
+    """Read a corpus as training will, and RAISE CrfError: If it cannot, or nothing that it learns is annotated."""
+    if layout.name == DOCBIN or layout.form is not None:
+        return
+    annotated = False
+    for file in corpus_files(path):
+        if layout.spans is not None:
+            sentences = annotated_sentences(_language(lang), file, layout)
+        else:
+            sentences = layouts.read_layout(file, layout)
+        for sentence in sentences:
+            for column in columns:
+                annotated |= not {"", "_", OUTSIDE, MISSING_ENTITY}.issuperset(sentence.columns.get(column, ()))
+    if not annotated:
+        raise FormatError(path, 0, f"nothing is annotated ({' or '.join(columns)}), so nothing can be learned.")
 
 
 def _unit(tasks: Sequence[str], layout: Preset, goal: str, train: Path | None) -> str:
     has_sentences = "weight" in layout.columns or layout.form is not None  # which have weights, or are elements
     if "ner" not in tasks or goal != "accurate" or has_sentences:
         return "sentence"
-    if layout.name in (DOCBIN, layouts.ANNOTATIONS.name):
+    if layout.name == DOCBIN or layout.spans is not None:
         return "document"
     return "document" if train is not None and layouts.marks_documents(train, layout) else "passage"
 
@@ -425,11 +457,9 @@ def _words(path: Path, layout: Preset) -> Iterator[str]:
         from ...pipeline.texts import load_docs
 
         return (token.text for doc in islice(load_docs(path, Vocab()), SENTENCES) for token in doc)
-    if layout.name == layouts.ANNOTATIONS.name:
+    if layout.spans is not None:
         files = corpus_files(path)
-        sentences: Iterator[Sentence] = chain.from_iterable(
-            read_annotations(file, _split, encoding=layout.encoding) for file in files
-        )
+        sentences: Iterator[Sentence] = chain.from_iterable(read_spans(file, layout, _split) for file in files)
     else:
         sentences = layouts.read_layout(path, layout)
     return (word for sentence in islice(sentences, SENTENCES) for word in sentence.words)

@@ -37,6 +37,8 @@ def init_config_cli(
     scheme: options.Scheme = None,
     encoding: options.Encoding = None,
     rename: options.Rename = None,
+    outside: options.Outside = None,
+    min_score: options.MinScore = None,
     goal: Annotated[
         str | None, typer.Option("--goal", "-g", help=f"Training goal: {', '.join(GOALS)}", show_default="fast")
     ] = None,
@@ -82,7 +84,7 @@ def init_config_cli(
       python -m spacy crfseq init-config - --task all --format conll2003 \\
           --goal accurate
     """
-    wanted = Wanted(task, lang, Asked(format, columns, scheme, encoding, rename), goal, train, dev)
+    wanted = Wanted(task, lang, Asked(format, columns, scheme, encoding, rename, outside, min_score), goal, train, dev)
     settings, text = make_config(output, wanted, raw=raw or (), lists=lists, force=force)
     if str(output) == STDOUT:
         print(text, end="")

@@ -24,6 +24,8 @@ def report_cli(
     columns: options.Columns = None,
     scheme: options.Scheme = None,
     encoding: options.Encoding = None,
+    outside: options.Outside = None,
+    min_score: options.MinScore = None,
     train: Annotated[
         Path | None,
         typer.Option("--train", help="Log of the training", show_default=f"{LOG} in the folder that holds MODEL"),
@@ -55,7 +57,7 @@ def report_cli(
         model,
         joined(files),
         output=output,
-        layout=Asked(format, columns, scheme, encoding),
+        layout=Asked(format, columns, scheme, encoding, outside=outside, min_score=min_score),
         train=train,
         corpus=corpus,
         component=component,

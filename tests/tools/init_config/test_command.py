@@ -10,10 +10,12 @@ from threading import Barrier
 from time import sleep
 from typing import Any
 
+import pyarrow
 import pytest
 from hypothesis import example, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from pyarrow import parquet
 from spacy import util
 from spacy.schemas import ConfigSchemaTraining
 
@@ -60,7 +62,17 @@ def corpora(tmp_path_factory: pytest.TempPathFactory, run: Run) -> Path:
         write_trees(folder / f"{part}.conll2003", folder / f"{part}.conllu")
         (folder / f"{part}.jsonl").write_text('{"text": "Ada sings in Oslo .", "label": [[0, 3, "PER"]]}\n')
         (folder / f"{part}.xml").write_text("<r><s><PER>Ada</PER> sings in <LOC>Oslo</LOC> .</s></r>")
+        (folder / f"{part}.txt").write_text("Ada sings")
+        (folder / f"{part}.ann").write_text("T1\tPER 0 3\tAda\n")
+        head = "#FORMAT=WebAnno TSV 3.3\n#T_SP=a.NamedEntity|value\n\n#Text=Ada sings\n"
+        (folder / f"{part}.tsv").write_text(f"{head}1-1\t0-3\tAda\tPER\n1-2\t4-9\tsings\t_\n")
+        rows = {"tokens": [["Ada", "sings"]], "ner_tags": [["B-PER", "O"]]}
+        parquet.write_table(pyarrow.table(rows), folder / f"{part}.parquet")
     return folder
+
+
+def file_of(folder: Path, part: str, name: str) -> Path:
+    return folder / f"{part}.{ {'brat': 'ann', 'webanno': 'tsv'}.get(name, name) }"
 
 
 @pytest.fixture
@@ -77,7 +89,7 @@ def settings(tasks: tuple[str, ...], name: str, goal: str, *files: Path) -> Conf
 
 
 def write_config(folder: Path, corpora: Path, tasks: tuple[str, ...], name: str, goal: str) -> Path:
-    path, files = folder / "config.cfg", (corpora / f"{part}.{name}" for part in ("train", "dev"))
+    path, files = folder / "config.cfg", (file_of(corpora, part, name) for part in ("train", "dev"))
     path.write_text(init_config(settings(tasks, name, goal, *files), path), encoding="utf8")
     return path
 
@@ -174,7 +186,7 @@ def test_mistakes_are_told(args: list[str], message: str, run: Run, tmp_path: Pa
 
 def test_looks_into_the_training_file(corpora: Path) -> None:
     for name in NAMES:
-        path = corpora / f"train.{name}"
+        path = file_of(corpora, "train", name)
         assert complete(Wanted(train=path)).layout.name == name
     (corpora / "none.iob").write_text("قطة O\nعلى O\nde O\n", encoding="utf8")
     assert likely_language(corpora / "none.iob", GOLD["iob"]) == "xx"
@@ -265,7 +277,7 @@ def test_accurate_models_read_the_document_or_a_passage(corpora: Path, tmp_path:
 
 def test_says_what_is_missing_and_what_is_guessed(run: Run, tmp_path: Path, installed: set[str]) -> None:
     train = tmp_path / "train.iob"
-    train.write_text("The O\nand O\nof O\nwas O\nhouse O\n", encoding="utf8")
+    train.write_text("The O\nand O\nof O\nwas O\nhouse B-X\n", encoding="utf8")
     said = " ".join(run("init-config", tmp_path / "c.cfg", "--train", train).stdout.split())
     assert "The language seems to be 'en'" in said
     assert all(f"pip install 'spacy-crfseq[{extra}]'" in said for extra in ("lookups", "lists"))

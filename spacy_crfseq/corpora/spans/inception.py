@@ -1,0 +1,131 @@
+"""INCEpTION's exports: WebAnno TSV 3 and UIMA CAS in JSON.  Positions are those of Java, in UTF-16.
+
+WebAnno TSV 3 (https://inception-project.github.io, user guide, "WebAnno TSV"): a header names layers and features, each
+token is a line, and a layer has a column for each feature; a number in brackets joins the tokens of a span.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ...errors import DataError, FormatError
+from ..lines import lines_of
+from .records import Annotated, CharSpan, Item, SkippedError
+
+MARK = "#FORMAT=WebAnno TSV 3"
+"""The beginning of the first line."""
+ENTITIES = "NamedEntity"
+"""The layer that is read if there are several."""
+FEATURES = ("value", "label", "identifier")
+_LAYER = re.compile(r"#T_SP=([^|]*)\|?(.*)")
+_TOKEN = re.compile(r"\d+-\d+\t(\d+)-(\d+)\t([^\t]*)\t?(.*)")
+_VALUE = re.compile(r"(.*?)(?:\[(\d+)\])?")
+_ESCAPED = re.compile(r"\\(.)")
+_SEVERAL = re.compile(r"(?<!\\)\|")
+
+
+class _Token(NamedTuple):
+    start: int
+    end: int
+    text: str
+    values: Sequence[str]
+
+
+def read_webanno(path: Path, encoding: str) -> Iterator[Item]:
+    """Yield the sentences of a file in WebAnno TSV 3."""
+    place, width, layers = None, 0, list[tuple[str, list[str]]]()
+    tokens, first = list[_Token](), 0
+    for line in lines_of(path, encoding, returns=True):
+        if isinstance(line, FormatError):
+            yield line
+            continue
+        number, text = line
+        if number == 1 and not text.startswith(MARK):
+            yield FormatError(
+                path, 1, f"this is no WebAnno TSV 3, which begins with {MARK}. Give --format or --columns."
+            )
+            return
+        if match := _LAYER.fullmatch(text):
+            layers.append((match[1], [name for name in match[2].split("|") if name]))
+        elif match := _TOKEN.fullmatch(text):
+            if place is None:
+                place, width = _place(layers)
+            if place < 0:
+                yield FormatError(path, number, "the header names no layer of spans with a feature (#T_SP).")
+                return
+            values = match[4].split("\t")
+            if len(values) <= place:
+                yield FormatError(path, number, f"expected {width} columns of annotation, but found {len(values)}.")
+                continue
+            first = first or number
+            tokens.append(_Token(int(match[1]), int(match[2]), match[3], _SEVERAL.split(values[place])))
+        elif tokens and not text.strip():
+            yield _sentence(path, first, tokens)
+            tokens, first = [], 0
+    if tokens:
+        yield _sentence(path, first, tokens)
+
+
+def _place(layers: Sequence[tuple[str, list[str]]]) -> tuple[int, int]:
+    """Return the column of the labels and the number of columns; -1 if there is none."""
+    columns = [(layer, feature) for layer, features in layers for feature in (features or [""])]
+    wanted = [i for i, (layer, _) in enumerate(columns) if layer.rpartition(".")[2] == ENTITIES] or range(len(columns))
+    named = [i for name in FEATURES for i in wanted if columns[i][1] == name]
+    return next(iter((*named, *wanted)), -1), len(columns)
+
+
+def _sentence(path: Path, line: int, tokens: Sequence[_Token]) -> Item:
+    text, begins, spans = "", list[int](), dict[tuple[str, str], list[int]]()
+    end = tokens[0].start
+    for i, token in enumerate(tokens):
+        if token.start < end:
+            return FormatError(path, line + i, f"the token {token.text!r} begins at {token.start}, in the one before.")
+        text += " " * (token.start - end)
+        begins.append(len(text))
+        text, end = text + token.text, token.end
+        for value in token.values:
+            match = _VALUE.fullmatch(value)
+            label, number = (match[1], match[2]) if match else (value, None)
+            if label not in ("_", ""):
+                spans.setdefault((_ESCAPED.sub(r"\1", label), number or f"token {i}"), []).append(i)
+    found, unknown = [], []
+    for (label, _), places in spans.items():
+        bounds = begins[places[0]], begins[places[-1]] + len(tokens[places[-1]].text)
+        if label == "*":  # a span without a value
+            unknown.append(bounds)
+        else:
+            found.append(CharSpan(*bounds, label))
+    return line, Annotated(text, found, unknown=unknown)
+
+
+# UIMA CAS in JSON
+
+
+def is_cas(entry: Mapping[str, Any]) -> bool:
+    """Whether an object is a UIMA CAS."""
+    return isinstance(entry.get("%FEATURE_STRUCTURES"), list)
+
+
+def of_cas(entry: Mapping[str, Any]) -> Annotated:
+    """Return the text and the entities of a UIMA CAS; RAISES DataError: If it has no text, or an entity no place."""
+    parts = [part for part in entry["%FEATURE_STRUCTURES"] if isinstance(part, dict)]
+    sofa = next((part for part in parts if isinstance(part.get("sofaString"), str) and part["sofaString"]), None)
+    if sofa is None:
+        raise DataError('the CAS has no text (a "sofaString").')
+    spans = []
+    for part in parts:
+        if str(part.get("%TYPE", "")).rpartition(".")[2] != ENTITIES or part.get("@sofa") != sofa.get("%ID"):
+            continue
+        label = next((part[name] for name in FEATURES if isinstance(part.get(name), str) and part[name]), None)
+        start, end = part.get("begin"), part.get("end")
+        if type(start) is not int or type(end) is not int:
+            raise DataError(f"expected an entity with begin and end, but found {part!r}.")
+        if label is not None:
+            spans.append(CharSpan(start, end, label))
+    if not spans and not any(str(part.get("%TYPE", "")).endswith(f".{ENTITIES}") for part in parts):
+        raise SkippedError(f"without a layer {ENTITIES}")
+    in_utf16 = "32" not in str(entry.get("%HEADER", ""))
+    return Annotated(sofa["sofaString"], spans, in_utf16=in_utf16)

@@ -1,0 +1,221 @@
+"""Records in JSON: exports of Prodigy, doccano and Label Studio, answers of models, data sets for neural networks.
+
+The keys of a record show who wrote it.  The formats are those of Prodigy's ``db-out``
+(https://prodi.gy/docs/api-interfaces), doccano's JSONL with or without relations
+(https://doccano.github.io/doccano/tutorial/), Label Studio's JSON and JSON-MIN (https://labelstud.io/guide/export),
+spaCy's training data and `Doc.to_json`, Transformers' ``pipeline("ner")``, GLiNER's training data, INCEpTION's UIMA CAS
+in JSON, and lists of tokens with tags as in the data sets of Hugging Face.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ...errors import DataError, FormatError
+from .inception import is_cas, of_cas
+from .json_values import is_pair, json_values
+from .records import Annotated, Item, Skipped, SkippedError
+from .span_values import listed, spans_of, token_spans
+from .tagged import TagColumns
+
+SPANS = ("label", "labels", "entities", "ents", "annotations", "ner")
+"""Keys of spans; tasks that doccano received with "spans" keep these as well, beside "label"."""
+PREDICTED = ("spans", "predictions", "predicted")
+WORDS = ("tokens", "tokenized_text", "words")
+_BINARY_VIEW = "ner"
+"""Prodigy's interface for accepting or rejecting one span; the other interfaces annotate the whole text."""
+_TOOL_KEYS = frozenset({"created_at", "updated_at", "annotator", "unique_id", "lead_time", "file_upload"})
+
+
+class Format(NamedTuple):
+    """A way in which records are written: how to recognise it, and how to read it."""
+
+    fits: Callable[[Mapping[str, Any]], bool]
+    read: Callable[[Mapping[str, Any], TagColumns], Annotated]
+
+
+def read_json(path: Path, encoding: str) -> Iterator[Item]:
+    """Yield the annotated texts of JSON Lines, or of JSON."""
+    return read_values(path, json_values(path, encoding), TagColumns(path))
+
+
+def read_values(path: Path, values: Iterator[tuple[int, Any] | FormatError], columns: TagColumns) -> Iterator[Item]:
+    """Yield the annotated texts of records."""
+    for item in values:
+        if isinstance(item, FormatError):
+            yield item
+            continue
+        line, value = item
+        try:
+            yield line, annotated(value, columns)
+        except SkippedError as reason:
+            yield Skipped(str(reason))
+        except DataError as error:
+            yield FormatError(path, line, str(error))
+
+
+def annotated(value: Any, columns: TagColumns) -> Annotated:
+    """Return a record as an annotated text.  RAISES DataError: If it is malformed; SkippedError: To leave it out."""
+    if value is None:  # as spaCy's annotators write texts that were left out
+        raise SkippedError("not annotated")
+    entry = {"text": value[0], **value[1]} if is_pair(value) else value
+    if isinstance(entry, list) and entry and isinstance(entry[0], dict):
+        raise DataError('these are spans without their text. Give an object with a string under "text" and the spans.')
+    if not isinstance(entry, dict):
+        raise DataError('expected an object with a string under "text".')
+    read = next(format.read for format in FORMATS if format.fits(entry))
+    return read(entry, columns)._replace(weight=_weight(entry), keys=_keys_of(entry))
+
+
+def _keys_of(entry: Mapping[str, Any]) -> dict[str, str]:
+    """Return the names and numbers in a record, and in what tools keep of a task: "meta" or "data"."""
+    kept = [value for key in ("meta", "data") if isinstance(value := entry.get(key), dict)]
+    values = {key: value for part in (*kept, entry) for key, value in part.items()}
+    return {key: str(value) for key, value in values.items() if isinstance(value, (str, int)) and key != "text"}
+
+
+def _weight(entry: Mapping[str, Any]) -> float:
+    """Return what a record has under "weight", or as a number under "meta", "weight"; 1 if it has neither."""
+    meta = entry.get("meta")
+    noted = meta.get("weight") if isinstance(meta, dict) else None  # in a text, it is the user's own
+    weight = entry.get("weight", noted if type(noted) in (int, float) else 1.0)
+    if type(weight) not in (int, float) or not 0 <= weight < math.inf:
+        raise DataError(f'"weight" must be a number of at least 0, but it is {weight!r}.')
+    return float(weight)
+
+
+# Texts with spans of characters
+
+
+def _of_spans(entry: Mapping[str, Any], _: TagColumns) -> Annotated:
+    text, meta = _text_of(entry), entry.get("meta")
+    keys = [key for key in SPANS if key in entry]
+    if keys:
+        lists = {key: listed(entry, key) for key in keys if not _is_of_text(entry[key]) or len(keys) == 1}
+        return Annotated(text, spans_of(next((items for items in lists.values() if items), [])))
+    keys = [key for key in PREDICTED if key in entry]
+    if not keys or (isinstance(meta, dict) and "measure" in meta):  # chosen by `active`, and predicted
+        raise SkippedError("not annotated")
+    return Annotated(text, spans_of(listed(entry, keys[0])))
+
+
+def _is_of_text(value: Any) -> bool:
+    """Whether a value is the label of a text, which may stand beside spans."""
+    return isinstance(value, str) or (isinstance(value, list) and bool(value) and isinstance(value[0], str))
+
+
+def _of_prodigy(entry: Mapping[str, Any], _: TagColumns) -> Annotated:
+    text, spans, answer = _text_of(entry), spans_of(listed(entry, "spans")), entry["answer"]
+    binary = entry.get("_is_binary") is True or entry.get("_view_id") == _BINARY_VIEW
+    if answer == "accept":
+        return Annotated(text, spans, complete=not binary)
+    if answer == "reject" and binary and len(spans) == 1:
+        return Annotated(text, [], spans, complete=False)
+    raise SkippedError({"reject": "rejected", "ignore": "ignored"}.get(str(answer), "not annotated"))
+
+
+def _text_of(data: Mapping[str, Any]) -> str:
+    if isinstance(data.get("text"), str):
+        return str(data["text"])
+    texts = [value for key, value in data.items() if isinstance(value, str) and key not in _TOOL_KEYS]
+    if len(texts) != 1:
+        raise DataError(f'no string under "text"; there is {", ".join(map(repr, data)) or "nothing"}.')
+    return texts[0]
+
+
+# Label Studio
+
+
+def _of_label_studio(task: Mapping[str, Any], _: TagColumns) -> Annotated:
+    annotations = [
+        item for key in ("annotations", "completions") for item in listed(task, key) if isinstance(item, dict)
+    ]
+    kept = [item for item in annotations if not item.get("was_cancelled")]
+    if not kept:
+        raise SkippedError("cancelled" if annotations else "not annotated")
+    chosen = next((item for item in kept if item.get("ground_truth")), kept[-1])  # several annotators
+    regions = [item for item in listed(chosen, "result") if isinstance(item, dict)]
+    return _of_regions(
+        _text_of(task["data"]),
+        [{**item["value"], "score": item.get("score")} for item in regions if isinstance(item.get("value"), dict)],
+    )
+
+
+def _of_json_min(entry: Mapping[str, Any], _: TagColumns) -> Annotated:
+    values = [region for value in entry.values() if isinstance(value, list) for region in value]
+    return _of_regions(_text_of(entry), values)
+
+
+def _of_regions(text: str, values: Sequence[Any]) -> Annotated:
+    """Return the spans among Label Studio's values, which may also be choices or relations."""
+    items, of_html = [], False
+    for value in values:
+        if isinstance(value, dict) and ("labels" in value or "hypertextlabels" in value):
+            labels = listed(value, "labels" if "labels" in value else "hypertextlabels")
+            if isinstance(place := value.get("globalOffsets"), dict):  # of HTML, in its text
+                of_html, value = True, {**value, "start": place.get("start"), "end": place.get("end")}
+            items += [{**value, "label": label, "labels": None} for label in labels]
+    return Annotated(_visible(text) if of_html and "<" in text else text, spans_of(items), in_utf16=True)
+
+
+def _visible(html: str) -> str:
+    """Return the text of HTML, in which Label Studio's `globalOffsets` count."""
+    parser = _Texts(convert_charrefs=True)
+    parser.feed(html)
+    parser.close()
+    return "".join(parser.texts)
+
+
+class _Texts(HTMLParser):
+    """Collects the texts between tags."""
+
+    def __init__(self, *, convert_charrefs: bool) -> None:
+        super().__init__(convert_charrefs=convert_charrefs)
+        self.texts: list[str] = []
+
+    def handle_data(self, data: str) -> None:
+        """Take a text."""
+        self.texts.append(data)
+
+
+# Tokens
+
+
+def _words_of(entry: Mapping[str, Any]) -> tuple[str, list[str]] | None:
+    """Return the key and the words of a record without a text; None for others."""
+    for key in WORDS:
+        value = entry.get(key)
+        if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
+            return None if isinstance(entry.get("text"), str) else (key, value)
+    return None
+
+
+def _of_words(entry: Mapping[str, Any], columns: TagColumns) -> Annotated:
+    key, words = _words_of(entry) or ("", [])
+    for i, word in enumerate(words):
+        if not word or word != word.strip():
+            raise DataError(f"word {i} under {key!r} is {word!r}. Words must not be empty, nor have space around them.")
+    text = " ".join(words)
+    if (column := columns.column_of(entry)) is not None:
+        return columns.annotated(text, words, column, entry[column])
+    keys = [name for name in (*SPANS, *PREDICTED) if name in entry]
+    if not keys:
+        raise SkippedError("not annotated")
+    # GLiNER's "ner" counts to the last word, as Prodigy's "token_end" does; other programs to the word after it
+    spans = token_spans(listed(entry, keys[0]), words, inclusive=keys[0] == "ner")
+    return Annotated(text, spans, words=words)
+
+
+FORMATS = (
+    Format(is_cas, lambda entry, _: of_cas(entry)),
+    Format(lambda entry: isinstance(entry.get("data"), dict), _of_label_studio),
+    Format(lambda entry: "annotation_id" in entry or "annotator" in entry, _of_json_min),
+    Format(lambda entry: "answer" in entry, _of_prodigy),
+    Format(lambda entry: _words_of(entry) is not None, _of_words),
+    Format(lambda _: True, _of_spans),
+)
+"""The formats of records; the first that fits reads one."""

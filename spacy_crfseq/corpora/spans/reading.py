@@ -1,0 +1,95 @@
+"""Reads the annotated texts of a file, in any format of spans: JSON, brat, INCEpTION's, tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from ...errors import DataError, FormatError
+from ..lines import OnError, Sentence, check_file, checked
+from .brat import read_brat
+from .counting import Counting
+from .inception import read_webanno
+from .json_formats import read_json
+from .placing import sentence_of, tokens_of
+from .records import Item, Notes, Skipped, failed
+from .rules import DEFAULT, SpanRules
+from .tables import read_table
+
+Tokenize: TypeAlias = Callable[[str], tuple[list[str], list[bool]]]
+"""Returns the tokens of a text and whether a space follows each; joined, they give the text."""
+FORMATS: Mapping[str, Callable[[Path, str], Iterator[Item]]] = {
+    "jsonl": read_json, "brat": read_brat, "webanno": read_webanno, "parquet": read_table,
+}  # fmt: skip
+"""Readers of a file in an encoding, by the names of their layouts."""
+
+
+def read_annotations(
+    path: Path | str,
+    tokenize: Tokenize,
+    notes: Notes | None = None,
+    on_error: OnError | None = None,
+    *,
+    format: str = "jsonl",
+    encoding: str = "utf8",
+    rules: SpanRules = DEFAULT,
+) -> Iterator[Sentence]:
+    """Yield the annotated texts of a file, with IOB2 tags in the column "ent" and, where known, in `INCORRECT`.
+
+    Tokens that are not annotated have the tag "-".  The column "weight" has that of a record.
+    tokenize: Makes tokens of texts that come without.
+    notes (Notes | None): Receives what was left out.
+    on_error (OnError | None): Receives the error of each unreadable record, which is then left out.
+    format (str): One of `FORMATS`.
+    RAISES FormatError: On a record that cannot be read, on a file without an annotated text, on one of whose spans
+        most are of no use, and if no span has a score, but the rules ask for one.
+    """
+    path, notes = check_file(path), notes or Notes()
+    items = _sentences(path, tokenize, notes, lambda: FORMATS[format](path, encoding), rules)
+    return checked(items, path, on_error, empty="")
+
+
+def _sentences(
+    path: Path, tokenize: Tokenize, notes: Notes, items: Callable[[], Iterator[Item]], rules: SpanRules
+) -> Iterator[Sentence | FormatError]:
+    empty, counting, before = True, Counting(items), (len(notes.spans), notes.total)
+    n_spans = n_scored = 0
+    for number, item in enumerate(items()):
+        if isinstance(item, FormatError):
+            yield item
+            empty = False
+            continue
+        reason = item.reason if isinstance(item, Skipped) else "" if item[1].text.strip() else "empty"
+        if isinstance(item, Skipped) or reason:
+            notes.skipped[reason] += 1
+            continue
+        line, text = item
+        n_spans, n_scored = n_spans + len(text.spans), n_scored + sum(span.score is not None for span in text.spans)
+        try:
+            words, spaces = _tokens(text.words, text.text, tokenize)
+            yield sentence_of(
+                counting.placed(text, line, notes), tokens_of(words, spaces), rules, (line, number), notes
+            )
+        except DataError as error:
+            yield FormatError(path, line, str(error))
+        empty = False
+    if empty:
+        said = "; ".join(text for text, _ in notes.messages(path))
+        yield FormatError(path, 0, f"no annotated text in the file. {said}".strip())
+    lost, total = len(notes.spans) - before[0], notes.total - before[1]
+    if failed(lost, total):
+        examples = "; ".join(f"line {line}: {what}" for line, what in notes.spans[before[0] : before[0] + 2])
+        yield FormatError(
+            path,
+            0,
+            f"{lost:,} of {total:,} spans cannot be used, such as {examples}. Are positions those of characters?",
+        )
+    if rules.min_score and n_spans and not n_scored:
+        yield FormatError(
+            path, 0, f"min_score = {rules.min_score:g} is set, but no span of the file has a score. Leave it out."
+        )
+
+
+def _tokens(words: Sequence[str] | None, text: str, tokenize: Tokenize) -> tuple[Sequence[str], Sequence[bool]]:
+    return tokenize(text) if words is None else (words, [True] * (len(words) - 1) + [False])

@@ -1,0 +1,130 @@
+"""An annotated text as formats of spans give it, and notes on what in a file cannot be used."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+from ...errors import FormatError
+
+INCORRECT = "incorrect"
+"""The column of spans that are known to be wrong; only present where a text has one."""
+LISTED = 5
+"""Number of spans that a warning lists."""
+MOST = 0.5
+FEW = 10
+"""A file is in error if more than this share of its spans is of no use, and more than this number."""
+
+
+class CharSpan(NamedTuple):
+    """A labelled span of characters.
+
+    text: Its text according to the file, empty if the file does not say.
+    score: Its probability, None if the file does not say.
+    """
+
+    start: int
+    end: int
+    label: str
+    text: str = ""
+    score: float | None = None
+
+
+class Unusable(NamedTuple):
+    """A span that is in a text, but not as one stretch with a label; the reason continues its description."""
+
+    span: CharSpan
+    reason: str
+
+
+class Annotated(NamedTuple):
+    """An annotated text.
+
+    spans, wrong: Annotated spans, and spans known to be wrong.
+    unusable: Spans that cannot be learned.
+    unknown: Characters that are not annotated, from and to.
+    complete (bool): Whether the rest of the text is known to be outside any span; otherwise it is not annotated.
+    weight (float): Its weight in training.
+    in_utf16 (bool): Whether its tool counts characters in UTF-16, where the file does not show otherwise.
+    keys: The names and numbers of its record, which may be groups of texts.
+    words (Sequence[str] | None): Its tokens, if the file has them, with one space between them in `text`.
+    """
+
+    text: str
+    spans: Sequence[CharSpan]
+    wrong: Sequence[CharSpan] = ()
+    unusable: Sequence[Unusable] = ()
+    unknown: Sequence[tuple[int, int]] = ()
+    complete: bool = True
+    weight: float = 1.0
+    in_utf16: bool = False
+    keys: Mapping[str, str] = {}
+    words: Sequence[str] | None = None
+
+
+class SkippedError(Exception):
+    """A text to leave out, with the reason."""
+
+
+class Skipped(NamedTuple):
+    """A text that is left out."""
+
+    reason: str
+
+
+Item: TypeAlias = tuple[int, Annotated] | Skipped | FormatError
+"""What a format yields: a text with its line, or what is wrong with one."""
+
+
+class Notes:
+    """Texts and spans that were left out of a file, or are in doubt.
+
+    skipped: The number of texts by reason.
+    total: The number of spans, before any is left out.
+    spans, overlapping, doubtful: Spans with their line and what is wrong, those in the way of others, and those that
+        fit two places.
+    unsure: The number of spans below the least score.
+    """
+
+    def __init__(self) -> None:
+        self.skipped, self.total, self.unsure = Counter[str](), 0, 0
+        self.spans: list[tuple[int, str]] = []
+        self.overlapping: list[tuple[int, str]] = []
+        self.doubtful: list[tuple[int, str]] = []
+
+    def messages(self, path: Path, listed: int = LISTED) -> list[tuple[str, list[str]]]:
+        """Return messages, each with a list of places."""
+        lines: list[tuple[str, list[str]]] = []
+        if self.skipped:
+            reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.skipped.most_common())
+            lines.append((f"{path}: texts left out: {reasons}.", []))
+        if self.unsure:
+            lines.append((f"{path}: {_number(self.unsure)} below min_score; the tokens there are unknown.", []))
+        for spans, text in (
+            (self.spans, "cannot be used; the tokens there count as not annotated."),
+            (
+                self.overlapping,
+                "overlap another one with a higher score or, of the same score, a longer one, which is kept.",
+            ),
+            (
+                self.doubtful,
+                "may be at two places, because characters above U+FFFF count once or twice. Look whether these are "
+                "right. A span behind such a character whose text occurs once decides for the whole file.",
+            ),
+        ):
+            if spans:
+                places = [f"{path}:{line}: {what}" for line, what in spans[:listed]]
+                more = ["..."] if len(spans) > listed else []
+                lines.append((f"{path}: {_number(len(spans))} {text}", [*places, *more]))
+        return lines
+
+
+def failed(lost: int, total: int) -> bool:
+    """Whether so many spans of a file are of no use that it must be read in another way."""
+    return lost > max(FEW, MOST * total)
+
+
+def _number(count: int) -> str:
+    return f"{count:,} span{'s' * (count > 1)}"

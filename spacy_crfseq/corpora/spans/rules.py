@@ -1,0 +1,31 @@
+"""What a user decides about the spans of a file: whether the text outside of them is known, and which are sure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...errors import ConfigError
+
+OUTSIDE = ("known", "unknown")
+
+
+class SpanRules(NamedTuple):
+    """Rules for the spans of a file.
+
+    outside: "known" if text outside of spans is in no entity; "unknown" if nobody has looked for all of them.
+    min_score: Spans with a lower score are unknown, both as spans and as text in none.
+    """
+
+    outside: str = "known"
+    min_score: float = 0.0
+
+    def check(self) -> SpanRules:
+        """Return the rules; RAISES ConfigError: If one cannot be."""
+        if self.outside not in OUTSIDE:
+            raise ConfigError(f"outside = {self.outside!r}: give {' or '.join(map(repr, OUTSIDE))}.")
+        if not 0 <= self.min_score <= 1:
+            raise ConfigError(f"min_score = {self.min_score} must be a number from 0 to 1.")
+        return self
+
+
+DEFAULT = SpanRules()
