@@ -49,7 +49,7 @@ def _sentences(path: Path, column: str, word: str, encoding: str) -> Iterator[Se
     rows: list[tuple[str, Attributes]] = []
     first, reader = 0, TagReader()
     for number, line in chain(read_lines(path, encoding), [(0, "")]):  # a blank line ends a sequence that is open
-        if not line:
+        if not line.strip(" \t"):
             if rows:
                 labels, attributes = map(list, zip(*rows, strict=True))
                 words = [_word(names, word) for names in attributes]

@@ -357,11 +357,16 @@ class Objective:
         evenly interleaved: in expectation, their sum is the objective.
         """
         if len(self.terms) == 1:
-            yield from shown(self.batches_of(self.terms[0], size, rng), None, "Epoch")
+            yield from shown(self.batches_of(self.terms[0], size, rng), self._n_batches(0, size), "Epoch")
             return
         streams = [self._spread(number, size, rng) for number in range(len(self.terms))]
         merged = map(itemgetter(2), merge(*streams, key=itemgetter(0, 1)))
-        yield from shown(merged, None, "Epoch")
+        total = sum(self._n_batches(number, size) for number in range(len(self.terms)))
+        yield from shown(merged, total, "Epoch")
+
+    def _n_batches(self, number: int, size: int) -> int:
+        """Return the number of mini-batches of a term in an epoch, or nearly so."""
+        return -(-self.terms[number].n_visited // size)
 
     def batches_of(self, term: Term, size: int, rng: np.random.Generator | None) -> Iterator[MiniBatch]:
         """Yield the mini-batches of a term."""
@@ -393,9 +398,8 @@ class Objective:
         self, number: int, size: int, rng: np.random.Generator | None
     ) -> Iterator[tuple[float, int, MiniBatch]]:
         """Yield the mini-batches of a term with their places in the epoch, between 0 and 1."""
-        term = self.terms[number]
-        n = -(-term.n_visited // size)
-        for i, batch in enumerate(self.batches_of(term, size, rng)):
+        n = self._n_batches(number, size)
+        for i, batch in enumerate(self.batches_of(self.terms[number], size, rng)):
             yield (i + 0.5) / n, number, batch
 
     def sample(self) -> Objective:

@@ -61,7 +61,7 @@ def without_names(text: str) -> str:
     """Return output without times and names of files."""
     text = re.sub(r"Training crf_ner.*?(?=ents_p)", "", text, flags=re.DOTALL)  # a table with times
     text = re.sub(r", \"line\": .*|line \d+:|\S*(all\.conll|parts\S*|part\?)(:\d+:)?'?", "", text)
-    return re.sub(r"[\d.,]+ (s|tokens/s|MB)\b|\s+", " ", text)
+    return re.sub(r"seconds=[\d.]+|[\d.,]+ (s|tokens/s|MB)\b|\s+", " ", text)
 
 
 @pytest.mark.parametrize("command", [*GOLD, *TEXTS])

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from spacy_crfseq.corpora.columns import read_columns
+from spacy_crfseq.corpora.crfsuite import read_crfsuite
 from spacy_crfseq.corpora.guessing import find_layout, guess
-from spacy_crfseq.corpora.layouts import Asked, read_layout
+from spacy_crfseq.corpora.layouts import PRESETS, Asked, read_layout
 from spacy_crfseq.corpora.tags import UNNAMED, find_scheme
 from spacy_crfseq.errors import ConfigError, DataError, FormatError
 from spacy_crfseq.schemes import OUTSIDE, SPAN_SCHEMES, TagSpan, decode_lenient, encode, scheme_named
@@ -113,3 +114,23 @@ def test_a_scheme_is_refused_where_there_are_no_columns_of_tags(run: Run, tmp_pa
     refused(run("debug-data", tmp_path / "a.conllu", "--scheme IOBES"), "--scheme IOBES is for files of columns")
     with pytest.raises(ConfigError, match=r"--scheme IOBX: unknown\. Did you mean 'IOB1'|--scheme IOBX: unknown"):
         Asked(columns="word,ent", scheme="IOBX").layout()
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\t", "\t\t", " \t \r"])
+def test_a_blank_line_may_hold_tabs_and_a_token_may_be_a_number_sign(blank: str, write: Write) -> None:
+    """Also at the beginning of a sentence, where it begins a comment in CoNLL-U alone."""
+    rows = ["# NN\tO", "5\tB-X", "#\tO", "of\tO"]
+    path = write("".join("\n".join(row.replace(" NN", "") for row in rows) + f"\n{blank}\n" for _ in range(4)))
+    layout = guess(path)
+    assert layout is not None
+    assert layout.columns == ("word", "ent")
+    assert [sentence.words for sentence in read_layout(path, layout)] == [["#", "5", "#", "of"]] * 4
+    spaced = write("".join(f"# NN O\n5 CD B-X\n{blank}\n" for _ in range(9)))
+    layout = guess(spaced)
+    assert layout is not None
+    assert layout.columns == ("word", "tag", "ent")
+    assert [sentence.words for sentence in read_layout(spaced, layout)] == [["#", "5"]] * 9
+    items = write(f"B\tw[0]=a\nI\tw[0]=b\n{blank}\nB\tw[0]=c\n{blank}\n")
+    assert [sentence.words for sentence in read_crfsuite(items, "ent")] == [["a", "b"], ["c"]]
+    trees = write(f"# x = y\n1\t#\t#\tSYM\t#\t_\t0\troot\t_\t_\n{blank}\n" * 3)
+    assert [sentence.words for sentence in read_layout(trees, PRESETS["conllu"])] == [["#"]] * 3

@@ -57,6 +57,10 @@ class Finding(NamedTuple):
     places: tuple[str, ...] = ()
 
 
+MANY = 200
+"""Labels from which their number decides how long training takes."""
+
+
 @dataclass
 class Places:
     """All of a kind of trouble: how many, and the first `KEPT` with their places."""
@@ -383,6 +387,12 @@ def _of_labels(name: str, column: Column) -> list[Finding]:
 
     if column.scheme == PLAIN and len(column.labels) < 2:
         warn(f"all tokens have the label {next(iter(column.labels))!r}; there is nothing to tell apart.")
+    if len(column.labels) >= MANY:
+        once = sum(n == 1 for n in column.labels.values())
+        warn(
+            f"{len(column.labels):,} labels, {once:,} of them once. Training takes time that grows with the square of "
+            "their number: give --config for an estimate, merge rare labels, or learn parts of them apart."
+        )
     if rare := [label for label, n in column.labels.most_common() if n < RARE]:
         counted = _some([f"{label} ({column.labels[label]})" for label in rare])
         number = _number(len(rare), "label")

@@ -16,7 +16,7 @@ from ...cli.console import say
 from ...corpora.layouts import corpus_place
 from ...pipeline.configs import load_config
 from ...pipeline.pipeline_training import PipelineTraining, set_up_from
-from .corpus import Finding
+from .corpus import MANY, Finding
 from .cost import Expense, TrainingCost, costs_of
 
 if TYPE_CHECKING:
@@ -138,6 +138,14 @@ class Component(NamedTuple):
         if self.cost is not None and self.cost.bounded:
             text = f"{name}: the optimizer did not converge on a sample; the cost is that of all of its"
             texts.append(f"{text} {self.cost.iterations:,} iterations. Set fewer, or use --patience.")
+        if self.n_labels >= MANY:
+            took = "" if self.cost is None else f": {self.cost.iteration_seconds:.1f} s an iteration here"
+            texts.append(
+                f"{name}: {self.n_labels:,} labels. An iteration takes time that grows with the square of their "
+                f"number{took}. Merge rare labels, or train two components, such as one for tags and one with "
+                'attr = "morph". A tag dictionary (tag_dictionary_size) bars labels that frequent words lack, but '
+                'takes as long. Memory grows with the weights: min_count = 2 and support = "observed" keep them few.'
+            )
         lost = [
             Finding("fail" if part == "train" and of_part.gone else "warn", f"{name}: in {part}, {of_part.text}")
             for part, of_part in self.unaligned.items()

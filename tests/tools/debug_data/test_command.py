@@ -27,8 +27,8 @@ from spacy_crfseq.schemes import decode_lenient, find_invalid
 from spacy_crfseq.tools._pages.label_errors import Stretch
 from spacy_crfseq.tools.debug_data import Report, debug_data
 from spacy_crfseq.tools.debug_data.corpus import COMPARED, CorpusCounts, count, overlap
-from spacy_crfseq.tools.debug_data.cost import estimate
-from spacy_crfseq.tools.debug_data.features import template_uses
+from spacy_crfseq.tools.debug_data.cost import TrainingCost, estimate
+from spacy_crfseq.tools.debug_data.features import Component, template_uses
 from spacy_crfseq.tools.debug_data.label_errors import TokensOfFile, context
 from tests.commands import Run, refused, worked
 from tests.pipeline.helpers import SENTENCES, gold_doc
@@ -456,3 +456,16 @@ def test_gold_spans_that_the_tokenizer_of_the_config_loses_are_counted(run: Run,
     report = debug_data(corpus, corpus, config, cost=False, overrides=kept)
     assert not report.failed
     assert "tokenizer" not in texts(report, "warn")
+
+
+def test_many_labels_are_told_with_what_to_do(run: Run, tmp_path: Path) -> None:
+    rows = [f"w{i} T{i % 210}\n" for i in range(420)] + ["x RARE\n"]
+    (tmp_path / "t.conll").write_text("".join(rows) + "\n")
+    found = run("debug-data", tmp_path / "t.conll", "--columns word,tag")
+    assert "tag: 211 labels, 1 of them once. Training takes time that grows with the square" in found.output
+    (said,) = (text for _, text, *_ in Component(300, 9, [], [], None).findings("crf_tagger") if "labels" in text)
+    assert said.startswith("crf_tagger: 300 labels.")
+    cost = TrainingCost(4, False, 38.5, 9, 9)
+    (said,) = (text for _, text, *_ in Component(300, 9, [], [], cost).findings("crf_tagger") if "labels" in text)
+    assert "38.5 s an iteration here" in said
+    assert not [text for _, text, *_ in Component(199, 9, [], [], cost).findings("crf_tagger") if "labels" in text]
