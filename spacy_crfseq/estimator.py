@@ -48,7 +48,7 @@ from .features.interned import (
     group,
     joined,
 )
-from .files import replacing
+from .files import collecting, replacing
 from .inference.posterior import Posterior
 from .metrics import log_scores
 from .model import LinearChainCRF
@@ -467,7 +467,8 @@ class _Model(NamedTuple):
     def from_bytes(cls, data: bytes, source: str) -> _Model:
         """Return the model stored by `to_bytes`.  RAISES ModelFileError: On anything else."""
         try:
-            message = srsly.msgpack_loads(data)
+            with collecting():
+                message = srsly.msgpack_loads(data)
             names, groups = [str(name) for name in message["attributes"]], np.array(message["groups"], np.int32)
             crf = weights_from_bytes(message["crf"], source)
             if not len(names) == len(groups) == crf.layout.unigrams.n_rows:

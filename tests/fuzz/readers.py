@@ -15,6 +15,7 @@ import numpy as np
 import spacy
 from spacy.tokens import DocBin
 
+from spacy_crfseq import CRF
 from spacy_crfseq.corpora import DOCBIN as SPACY
 from spacy_crfseq.corpora import guess
 from spacy_crfseq.corpora.layouts import GOLD, TEXTS
@@ -36,7 +37,8 @@ from spacy_crfseq.schemes import TagSpan
 from spacy_crfseq.tools.annotate.journal import Decision, Journal, Pins, TextTokens
 from spacy_crfseq.tools.name_lists.gazetteer import Gazetteer
 from spacy_crfseq.tools.sweep.grid import read_grid
-from tests.fuzz.damage import DOCBIN, GZIP, JSON, JSON_LINES, Packing
+from spacy_crfseq.tools.tokenizer import RegexTokenizer
+from tests.fuzz.damage import DOCBIN, GZIP, JSON, JSON_LINES, MSGPACK, Packing
 from tests.pipeline.helpers import SENTENCES, gold_doc
 from tests.tools.models.programs import WAPITI
 
@@ -93,6 +95,9 @@ class Reader(NamedTuple):
     sample: bytes
     read: Callable[[Path], Any]
     packing: Packing | None = None
+
+    def __repr__(self) -> str:
+        return self.file
 
 
 def gold(layout: str) -> Callable[[Path], Any]:
@@ -184,6 +189,8 @@ READERS = [
     Reader("shares.tsv", SHARES, read_features),
     Reader("model.wapiti", WAPITI.encode(), saved_model),
     Reader("model.crfsuite", crfsuite_model(), saved_model),
+    Reader("estimator.crfsuite", crfsuite_model(), lambda path: list(CRF(model_filename=str(path)).predict([[["a"]]]))),
+    Reader("tokenizer", RegexTokenizer(BLANK.vocab).to_bytes(), RegexTokenizer(BLANK.vocab).from_disk, MSGPACK),
     Reader("journal.jsonl", JOURNAL, journal, JSON_LINES),
     Reader("training.cfg", SWEEP, lambda path: load_config(path, {}, ["sweep"])),
     Reader("sweep.cfg", SWEEP, lambda path: read_grid(path, {}, partial(load_config, sections=["sweep"]))),

@@ -153,7 +153,7 @@ FOUND: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("config", FOUND, ids=str)
-def test_plugins_in_the_place_of_others_are_refused(config: dict[str, Any]) -> None:
+def test_settings_of_impossible_types_are_refused(config: dict[str, Any]) -> None:
     with pytest.raises((CrfError, ConfigValidationError)):
         blank("crf_ner", **config)
 

@@ -17,7 +17,8 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from ...corpora.splitting import SPACES, Splitter
-from ...errors import DataError
+from ...errors import CrfError, DataError, ModelFileError
+from ...files import collecting
 
 
 def create_regex_tokenizer(pattern: str = SPACES, between: str = "words") -> Callable[[Language], "RegexTokenizer"]:
@@ -67,7 +68,8 @@ class RegexTokenizer:
     def from_bytes(self, bytes_data: bytes, **kwargs: Any) -> "RegexTokenizer":
         """Take over settings.  RAISES DataError: If the bytes are those of something else."""
         try:
-            settings = srsly.msgpack_loads(bytes_data)
+            with collecting():
+                settings = srsly.msgpack_loads(bytes_data)
             self.split = Splitter(settings["pattern"], settings["between"])
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(f"These are not the settings of a RegexTokenizer: {error}.") from error
@@ -78,5 +80,8 @@ class RegexTokenizer:
         Path(path).write_bytes(self.to_bytes())
 
     def from_disk(self, path: Path | str, **kwargs: Any) -> "RegexTokenizer":
-        """Take over the settings in a file."""
-        return self.from_bytes(Path(path).read_bytes())
+        """Take over the settings in a file.  RAISES ModelFileError: If it holds something else."""
+        try:
+            return self.from_bytes(Path(path).read_bytes())
+        except CrfError as error:
+            raise ModelFileError(f"{path}: {error}") from error
