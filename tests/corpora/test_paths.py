@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import spacy
+from spacy.tokens import Doc, DocBin
 
 from spacy_crfseq.corpora.paths import corpus_files, joined, resolve
 from spacy_crfseq.errors import ConfigError, FormatError
@@ -112,3 +113,12 @@ def test_the_files_of_a_path_are_sorted_and_there_once(tmp_path: Path, monkeypat
     with pytest.raises(ConfigError, match=r"in: there are files of 2 kinds: \.iob \(e\.iob\), \.txt \(c\.txt\)"):
         corpus_files("b.txt,in")
     assert corpus_files("in/e.iob,b.txt") == [Path("b.txt"), Path("in/e.iob")]  # as the user says
+
+
+def test_a_config_names_no_pattern_to_the_reader_of_spacy(run: Run, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        DocBin(docs=[Doc(spacy.blank("xx").vocab, words=["Ada"], ents=["B-PER"])]).to_disk(tmp_path / f"{name}.spacy")
+    refused(
+        run("init-config", tmp_path / "c.cfg", "--lang xx --train", tmp_path / "*.spacy"), "takes a file or a folder"
+    )
+    worked(run("init-config", tmp_path / "c.cfg", "--lang xx --train", tmp_path / "a.spacy"))

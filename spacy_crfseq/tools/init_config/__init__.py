@@ -131,6 +131,11 @@ def complete(wanted: Wanted, ask: Ask | None = None) -> ConfigSettings:
     assert layout is not None
     if known and train is not None and wanted.layout.scheme is None:
         layout = with_scheme(train, layout)
+    if layout.name == DOCBIN and (several := [path for path in (train, dev) if path and not path.exists()]):
+        raise ConfigError(
+            f"{several[0]}: spaCy's reader of .spacy files takes a file or a folder. Put them into a folder, or join "
+            "them by 'convert' to columns."
+        )
     default = TASK_OF.get(layout.score, "ner")
     task = wanted.task or (ask("Task", (*TASKS, ALL), default) if ask else default)
     language = wanted.lang or (likely_language(train, layout) if train else DEFAULT)
