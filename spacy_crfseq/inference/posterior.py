@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -79,12 +79,19 @@ class Posterior(NamedTuple):
         """T."""
         return int(self.offsets[-1])
 
-    def decode(self, decoder: Decoder, n_threads: int = 1, exact: Bools | None = None) -> Ints:
+    def decode(
+        self,
+        decoder: Decoder,
+        n_threads: int = 1,
+        exact: Bools | None = None,
+        watched: Callable[[list[SequenceRange]], Iterable[SequenceRange]] = iter,
+    ) -> Ints:
         """Return the chosen label of every token [T], whatever the temperature, which is for probabilities alone.
 
         n_threads (int): 0 for as many as there are cores; short texts get one.
         exact (Bools | None): [N] receives whether no labels under the rules are better; they may be where too many
             states are possible.
+        watched (Callable): Passes the parts of the text on as they are decoded, in one thread, to show progress.
         """
         n_tokens = int(self.offsets[-1])
         labels, most = np.empty(n_tokens, np.int32), n_tokens // THREAD_TOKENS
@@ -101,7 +108,12 @@ class Posterior(NamedTuple):
                 best = kernels.occurrences.best_paths(*possible, self.rules, labels[tokens], exact[slice(*part)])
                 check_possible(best, part[0])
 
-        over(fill, list(shards(self.offsets, self.source.score_width, n_threads=n_threads)), n_threads)
+        parts = list(shards(self.offsets, self.source.score_width, n_threads=n_threads))
+        if n_threads > 1:
+            over(fill, parts, n_threads)
+        else:
+            for part in watched(parts):
+                fill(part)
         return labels
 
     def marginals(self) -> Floats:

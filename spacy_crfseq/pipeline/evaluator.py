@@ -16,6 +16,7 @@ from ..features.encoded import Encoded
 from ..prf import SEQUENCES
 from ..schemes import TagTable, count_spans, span_f1, spans_of
 from ..training.fit import DevScores
+from ..training.progress import shown
 from ..types import MISSING, Bools, Floats, Ints, Offsets
 from .doc_model import DocModel
 from .labels import gold_tags, known_tags, same_words
@@ -85,7 +86,7 @@ class Evaluator:
         trial = self._crf.at(theta).posterior(
             self._encoded, self._model.labels.constraints, self._allowed, rules=self._rules
         )
-        return trial.decode(self._model.method.decoder)
+        return trial.decode(self._model.method.decoder, watched=lambda parts: shown(parts, len(parts), "Score"))
 
     def _is_plain(self, dev: list[Example], columns: DocColumns) -> bool:
         """Whether scores of Docs are those of labels: equal tokens and sentences, nothing unknown or decided before."""

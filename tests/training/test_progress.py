@@ -33,3 +33,26 @@ def test_a_pipe_gets_nothing() -> None:
     done = forks.run(["-c", TRAIN, "lbfgs", "0"])
     assert (done.returncode, done.stdout) == (0, "trained\n")
     assert "Pass" not in done.stderr
+
+
+SCORE = """
+import sys
+import spacy
+from spacy_crfseq import threads
+from spacy_crfseq.pipeline.evaluator import Evaluator
+from spacy_crfseq.training import progress
+from tests.pipeline.helpers import examples, pipe_of, trained
+
+nlp = trained("crf_ner")
+progress.NOTICED = float(sys.argv[1])
+threads.SHARD_FLOATS = 8
+pipe = pipe_of(nlp)
+print(Evaluator(pipe.doc_model, examples(nlp))(pipe.crf.theta))
+"""
+
+
+def test_a_terminal_shows_the_parts_of_a_score_that_takes_long() -> None:
+    code, said = run_on_terminal(["-c", SCORE, "0"])
+    assert code == 0, said
+    assert "Score: " in said
+    assert said.rstrip().endswith("1.0")
