@@ -18,6 +18,9 @@ from .errors import DataError
 from .inference.lattice import Lattice, NBest
 from .types import MISSING, Bools, Floats, Ints, Offsets, Scores
 
+HIGHEST = {"f": 1e37, "d": 1e300}
+"""Scores of a type must be below, so that their sums are in its range."""
+
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
 class Chain:
@@ -82,9 +85,11 @@ class Chain:
         scores, bounds = kernels.borders.take_scores(scores, bounds)
         object.__setattr__(self, "_places", places)
         object.__setattr__(self, "_shapes", (shape, steps.shape))
+        highest = HIGHEST[dtype.char]
         for name, array in zip(Scores._fields, scores, strict=True):
-            if not array.max(initial=-np.inf) < np.inf:
-                self._refuse(f"{name} must be numbers or minus infinity", name, array, ~(array < np.inf))
+            if not array.max(initial=-np.inf) < highest:
+                what = f"{name} must be numbers below {highest:g}, or minus infinity"
+                self._refuse(what, name, array, ~(array < highest))
         if allowed is not None:
             possible = self._take(_flags("allowed", allowed, (*shape, n)))
             scores = scores._replace(emissions=np.where(possible, scores.emissions, dtype.type(-np.inf)))

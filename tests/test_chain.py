@@ -341,8 +341,10 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: Chain(Device(), S), "emissions cannot be read as an array: can't convert cuda tensor"),
     (lambda: Chain(np.ma.masked_array(E, E > 0), S), "emissions must not be a masked array"),
     (lambda: Chain(spoiled((2, 4, 3), (1, 2, 0), np.nan), S), "but emissions[1, 2, 0] is nan"),
-    (lambda: Chain(spoiled((4, 3), (2, 1), np.inf), S), "minus infinity, but emissions[2, 1] is inf"),
+    (lambda: Chain(spoiled((4, 3), (2, 1), np.inf), S), "or minus infinity, but emissions[2, 1] is inf"),
     (lambda: Chain(spoiled((2, 4, 3), (1, 2, 0), np.nan), S, lengths=[1, 3]), "but emissions[1, 2, 0] is nan"),
+    (lambda: Chain(E, spoiled((3, 3), (2, 1), 1e300)), "but transitions[2, 1] is 1e+300"),
+    (lambda: Chain(np.full((2, 3), 1e38, "f"), S.astype("f")), "emissions must be numbers below 1e+37"),
     (lambda: Chain(E, spoiled((3, 3), (2, 1), np.nan)), "but transitions[2, 1] is nan"),
     (lambda: Chain(E, spoiled((1, 3, 3), (0, 2, 1), np.nan)), "but transitions[0, 2, 1] is nan"),
     (lambda: Chain(E, spoiled((2, 4, 3, 3), (1, 0, 2, 1), np.nan)), "but transitions[1, 0, 2, 1] is nan"),
@@ -394,6 +396,19 @@ def test_numbers_of_labellings_are_whole(k: Any) -> None:
     for call in (Chain(E, S).nbest, lambda n: Chain(E, S).sample(n, 0)):
         with pytest.raises(ConfigError, match="must be a whole number from 1 on"):
             call(k)
+
+
+@pytest.mark.parametrize(("dtype", "size"), [("f", 9e36), ("d", 9e299), ("d", 1e8)])
+def test_scores_of_any_size_have_right_answers(dtype: str, size: float) -> None:
+    table = np.array([[1, -1, 0.5], [-1, 1, 0.5], [1, 1, -1], [0.3, 0.2, 0.1]])
+    chain = Chain((size * table).astype(dtype), np.zeros((3, 3), dtype), lengths=[4])
+    assert chain.log_z() == pytest.approx(3.3 * size)
+    np.testing.assert_allclose(chain.marginals(), [[1, 0, 0], [0, 1, 0], [0.5, 0.5, 0], [1, 0, 0]], atol=1e-6)
+    assert chain.viterbi().tolist() == [0, 1, 0, 0]
+    assert chain.entropy() == pytest.approx(math.log(2))
+    value, grad = chain.log_z_and_grad()
+    assert value == pytest.approx(3.3 * size)
+    np.testing.assert_allclose(grad.emissions, chain.marginals(), atol=1e-6)
 
 
 def test_a_chain_is_a_value() -> None:
