@@ -66,6 +66,7 @@ STUDY = Study(
         for module in (
             "machine",
             "lattice",
+            "chain",
             "losses",
             "training",
             "tagging",

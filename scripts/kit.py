@@ -36,6 +36,7 @@ ONE_THREAD = dict.fromkeys(
 PACKAGES = (
     "spacy-crfseq", "spacy", "thinc", "numpy", "numba", "scipy",
     "python-crfsuite", "sklearn-crfsuite", "crfs", "underthesea_core",
+    "torch", "pytorch-crf", "torch-struct", "hmmlearn",
 )  # fmt: skip
 NOT_RUN = "Not run yet."
 _MARKER = re.compile(r"<!-- (\w+): ([\w-]+) -->")
