@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from spacy_crfseq.corpora.layouts import Asked
+
 TEXT = "Ada met Bo in New York."
 LINE = {"text": TEXT}
 WORDS = ["Ada", "met", "Bo", "in", "New", "York", "."]
@@ -49,6 +51,16 @@ class Case(NamedTuple):
             else:
                 path.write_text(content if isinstance(content, str) else written(name, content), encoding="utf8")
         return folder / next(iter(self.files))
+
+    @property
+    def asked(self) -> Asked:
+        """The options as values."""
+        words = self.options.split()
+        given = dict(zip(words[::2], words[1::2], strict=True))
+        score = given.get("--min-score")
+        return Asked(
+            columns=given.get("--columns"), outside=given.get("--outside"), min_score=float(score) if score else None
+        )
 
     @property
     def command(self) -> str:
@@ -157,7 +169,7 @@ CASES = [
     Case("Only some entities are annotated", {"a.jsonl": {**LINE, "spans": DICTS}}, "--outside unknown",
          Counts(known=4, unknown=3)),
     Case("Spans that overlap", {"a.jsonl": {**LINE, "spans": [*DICTS, {"start": 14, "end": 17, "label": "ORG"}]}},
-         said="1 span overlap another one with a higher score or, of the same score, a longer one, which is kept"),
+         said="1 span left out because of an overlap with one of a higher score or, of the same score, a longer one"),
     Case("spaCy's training data", {"a.json": [[TEXT, {"entities": LISTS}]]}),
     Case("Training data with its classes", {"a.json": {"classes": ["PER", "LOC"],
                                                        "annotations": [[TEXT, {"entities": LISTS}]]}}),

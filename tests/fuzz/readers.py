@@ -5,6 +5,7 @@ A `packing` lets the values inside the file be damaged, too, such as those of JS
 """
 
 import gzip
+import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from spacy.tokens import DocBin
 from spacy_crfseq import CRF
 from spacy_crfseq.corpora import DOCBIN as SPACY
 from spacy_crfseq.corpora import guess
+from spacy_crfseq.corpora.guessing import find_layout
 from spacy_crfseq.corpora.layouts import GOLD, TEXTS
 from spacy_crfseq.corpora.saved_models import (
     NO_WEIGHTS,
@@ -38,6 +40,7 @@ from spacy_crfseq.tools.annotate.journal import Decision, Journal, Pins, TextTok
 from spacy_crfseq.tools.name_lists.gazetteer import Gazetteer
 from spacy_crfseq.tools.sweep.grid import read_grid
 from spacy_crfseq.tools.tokenizer import RegexTokenizer
+from tests.corpora.span_cases import CASES, Case
 from tests.fuzz.damage import DOCBIN, GZIP, JSON, JSON_LINES, MSGPACK, Packing
 from tests.pipeline.helpers import SENTENCES, gold_doc
 from tests.tools.models.programs import WAPITI
@@ -159,7 +162,30 @@ def crfsuite_model() -> bytes:
         return path.read_bytes()
 
 
+def of_spans(case: Case) -> Reader:
+    """Return the reader of a format of annotated spans, whose other files stay sound."""
+    with TemporaryDirectory() as folder:
+        path = case.write(Path(folder))
+        sample, layout = path.read_bytes(), find_layout(path, case.asked).layout
+        beside = {name: (Path(folder) / name).read_bytes() for name in [*case.files][1:]}
+    packing = {".jsonl": JSON_LINES, ".json": JSON}.get(path.suffix)
+
+    def read(path: Path) -> Any:
+        for name, content in beside.items():
+            (path.parent / (path.stem + Path(name).suffix if path.suffix == ".ann" else name)).write_bytes(content)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of spans that are left out
+                return read_gold(BLANK, path, layout).examples
+        finally:
+            for name in beside:
+                (path.parent / name).unlink(missing_ok=True)
+
+    return Reader("".join(filter(str.isalnum, case.name)) + path.suffix, sample, read, packing)
+
+
 READERS = [
+    *map(of_spans, CASES),
     Reader("conll2000.conll", CHUNKS, gold("conll2000")),
     Reader("conll2003.conll", COLUMNS, gold("conll2003")),
     Reader("iob2.conll", COLUMNS, columns("IOB2", "error")),

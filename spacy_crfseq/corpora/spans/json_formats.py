@@ -63,8 +63,9 @@ def annotated(value: Any, columns: TagColumns) -> Annotated:
     if value is None:  # as spaCy's annotators write texts that were left out
         raise SkippedError("not annotated")
     entry = {"text": value[0], **value[1]} if is_pair(value) else value
-    if isinstance(entry, list) and entry and isinstance(entry[0], dict):
-        raise DataError('these are spans without their text. Give an object with a string under "text" and the spans.')
+    spans = entry if isinstance(entry, list) else [entry]
+    if any(isinstance(span, dict) and _is_span(span) for span in spans):
+        raise DataError('this is a span without its text. Give an object with a string under "text" and the spans.')
     if not isinstance(entry, dict):
         raise DataError('expected an object with a string under "text".')
     read = next(format.read for format in FORMATS if format.fits(entry))
@@ -101,6 +102,12 @@ def _of_spans(entry: Mapping[str, Any], _: TagColumns) -> Annotated:
     if not keys or (isinstance(meta, dict) and "measure" in meta):  # chosen by `active`, and predicted
         raise SkippedError("not annotated")
     return Annotated(text, spans_of(listed(entry, keys[0])))
+
+
+def _is_span(entry: Mapping[str, Any]) -> bool:
+    """Whether an object is a span rather than a text, which may have a start and an end, too, such as in seconds."""
+    has_spans = any(isinstance(entry.get(key), list) for key in (*SPANS, *PREDICTED))
+    return type(entry.get("start")) is type(entry.get("end")) is int and not has_spans
 
 
 def _is_of_text(value: Any) -> bool:

@@ -106,7 +106,7 @@ class Notes:
             (self.spans, "cannot be used; the tokens there count as not annotated."),
             (
                 self.overlapping,
-                "overlap another one with a higher score or, of the same score, a longer one, which is kept.",
+                "left out because of an overlap with one of a higher score or, of the same score, a longer one.",
             ),
             (
                 self.doubtful,

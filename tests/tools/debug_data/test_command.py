@@ -14,7 +14,7 @@ import pytest
 import spacy
 from hypothesis import given
 from hypothesis import strategies as st
-from spacy.tokens import Doc, DocBin
+from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Example
 
 from spacy_crfseq import registry
@@ -469,3 +469,14 @@ def test_many_labels_are_told_with_what_to_do(run: Run, tmp_path: Path) -> None:
     (said,) = (text for _, text, *_ in Component(300, 9, [], [], cost).findings("crf_tagger") if "labels" in text)
     assert "38.5 s an iteration here" in said
     assert not [text for _, text, *_ in Component(199, 9, [], [], cost).findings("crf_tagger") if "labels" in text]
+
+
+def test_tokens_are_counted_by_what_is_known_of_them(tmp_path: Path, run: Run) -> None:
+    nlp = spacy.blank("xx")
+    ner = nlp.add_pipe("crf_ner")
+    doc = nlp.make_doc("Ada met Bo in Oslo")
+    doc.set_ents([Span(doc, 0, 1, "PER")], missing=[doc[2:5]])
+    ner.clamp(doc, allowed={2: ["PER", "LOC"]})
+    DocBin(docs=[doc], store_user_data=True).to_disk(tmp_path / "a.spacy")
+    result = worked(run("debug-data", tmp_path / "a.spacy"))
+    assert "train: 2 tokens known, 2 unknown, 1 with candidates" in result.stdout

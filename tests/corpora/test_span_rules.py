@@ -1,0 +1,126 @@
+"""Rules on annotated spans: what is known outside of them, scores, overlaps, and files that are mostly of no use."""
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import spacy
+
+from spacy_crfseq.corpora.spans import Notes, SpanRules, read_annotations
+from spacy_crfseq.errors import ConfigError, FormatError
+from spacy_crfseq.pipeline.readers import create_annotation_reader, create_conll_reader, tokenizer_of
+from tests.commands import Run, refused, worked
+
+TOKENIZE = tokenizer_of(spacy.blank("xx"))
+TEXT = "Ada met Bo in New York"
+
+
+def write(path: Path, *records: Any) -> Path:
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return path
+
+
+def span(start: int, end: int, label: str, score: float | None = None) -> dict[str, Any]:
+    return {"start": start, "end": end, "label": label, "score": score}
+
+
+@pytest.mark.parametrize(
+    ("spans", "rules", "tags"),
+    [
+        ([span(0, 3, "PER")], SpanRules("known"), "B-PER O O O O O"),
+        ([span(0, 3, "PER")], SpanRules("unknown"), "B-PER - - - - -"),
+        ([span(0, 3, "PER", 0.4), span(8, 10, "PER", 0.5)], SpanRules("known", 0.5), "- O B-PER O O O"),
+        ([span(0, 3, "PER", 0.4), span(0, 10, "ORG", 0.6)], SpanRules("known", 0.5), "B-ORG I-ORG I-ORG O O O"),
+        ([span(14, 22, "LOC", 0.8), span(14, 17, "ORG", 0.9)], SpanRules(), "O O O O B-ORG -"),
+        ([span(14, 22, "LOC", 0.9), span(14, 17, "ORG", 0.9)], SpanRules(), "O O O O B-LOC I-LOC"),
+        ([span(14, 22, "LOC", 0.9), span(14, 17, "ORG")], SpanRules(), "O O O O B-ORG -"),
+        ([span(14, 22, "LOC"), span(14, 22, "ORG")], SpanRules(), "O O O O - -"),
+        ([span(14, 22, "LOC"), span(14, 22, "LOC")], SpanRules(), "O O O O B-LOC I-LOC"),
+    ],
+)
+def test_what_is_known_of_each_token(spans: list[Any], rules: SpanRules, tags: str, tmp_path: Path) -> None:
+    notes = Notes()
+    path = write(tmp_path / "a.jsonl", {"text": TEXT, "entities": spans})
+    (sentence,) = read_annotations(path, TOKENIZE, notes, rules=rules)
+    assert " ".join(sentence.columns["ent"]) == tags
+    lost = len({tuple(span.values()) for span in spans}) - tags.count("B-")
+    assert len(notes.spans) + len(notes.overlapping) + notes.unsure == lost
+
+
+@pytest.mark.parametrize(
+    ("records", "rules", "said"),
+    [
+        ([{"text": TEXT, "entities": [[0, 3, "PER"]]}], SpanRules("known", 0.5), "no span of the file has a score"),
+        ([{"text": TEXT, "entities": [[1, 3, "PER"]]}] * 12, SpanRules(), "12 of 12 spans cannot be used, such as"),
+        ([{"text": TEXT, "entities": [{"text": "Ada", "label": "PER"}]}], SpanRules(), "The positions are missing"),
+        ([{"text": TEXT, "entities": {"PER": ["Ada"]}}], SpanRules(), "The positions are missing"),
+        ([{"tokens": ["Ada"], "ner_tags": [1]}], SpanRules(), "nothing says which. Write them to labels.txt"),
+        ([{"tokens": ["Ada"], "ner_tags": ["B-PER", "O"]}], SpanRules(), "1 words, but 2 tags"),
+        ([{"tokens": ["Ada"], "ner_tags": ["NOUN"]}], SpanRules(), "is no tag of spans"),
+        ([{"tokens": ["Ada", ""], "ner_tags": ["B-PER", "O"]}], SpanRules(), "Words must not be empty"),
+        ([{"tokens": ["Ada"], "ner": [[0, 1, "PER"]]}], SpanRules(), "are not among the 1 words"),
+        (
+            [{"text": TEXT, "entities": [span(0, 3, "PER", float("nan"))]}],
+            SpanRules(),
+            "a number as the score",
+        ),
+        ([[span(0, 3, "PER")]], SpanRules(), "a span without its text"),
+    ],
+)
+def test_files_that_are_of_no_use_are_refused(records: Any, rules: SpanRules, said: str, tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match=r"a\.jsonl") as error:
+        list(read_annotations(write(tmp_path / "a.jsonl", *records), TOKENIZE, rules=rules))
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"outside": "O"}, "outside = 'O': give 'known' or 'unknown'"),
+        ({"min_score": 2.0}, "must be a number from 0 to 1"),
+        ({"format": "csv"}, "format csv: unknown"),
+    ],
+)
+def test_settings_of_the_reader_that_cannot_be_are_refused(settings: Any, said: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=said):
+        create_annotation_reader(tmp_path / "a.jsonl", **settings)
+
+
+def test_rules_are_refused_for_files_without_spans(tmp_path: Path, run: Run) -> None:
+    path = tmp_path / "a.conll"
+    path.write_text("Ada B-PER\nmet O\n\n")
+    refused(run("debug-data", path, "--columns word,ent --min-score 0.5"), "--min-score is for annotated spans")
+    refused(run("init-config", tmp_path / "a.cfg", "--outside unknown --train", path), "--outside is for annotated")
+
+
+def test_a_config_is_written_with_the_rules_and_only_for_a_corpus_that_can_be_read(tmp_path: Path, run: Run) -> None:
+    good = {"text": TEXT, "entities": [span(0, 3, "PER", 0.9), span(8, 10, "PER", 0.2)]}
+    path, config = write(tmp_path / "a.jsonl", good), tmp_path / "a.cfg"
+    options = "--lang xx --outside unknown --min-score 0.5"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the span below the score
+        worked(run("init-config", config, options, "--train", path, "--dev", path))
+    assert 'outside = "unknown"\n' in config.read_text()
+    assert "min_score = 0.5\n" in config.read_text()
+    write(path, good, *[{"text": TEXT, "entities": [{"text": "Ada", "label": "PER"}]}] * 3)
+    refused(run("init-config", tmp_path / "b.cfg", "--lang xx --train", path), "a.jsonl:2:", "positions are missing")
+    assert not (tmp_path / "b.cfg").exists()
+    write(path, {"text": TEXT, "entities": []})
+    refused(run("init-config", tmp_path / "b.cfg", "--lang xx --train", path), "nothing is annotated")
+
+
+def test_a_folder_of_texts_and_their_files_is_one_corpus(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.txt").write_text(f"{TEXT}.\r\nBo")
+        (tmp_path / f"{name}.ann").write_text("T1\tPER 0 3\tAda\nT2\tLOC 14 17;18 22\tNew York\nT3\tPER 25 27\tBo\n")
+    (tmp_path / "annotation.conf").write_text("[entities]\n")
+    examples = list(create_annotation_reader(tmp_path, format="brat")(spacy.blank("xx")))
+    assert [[ent.text for ent in example.reference.ents] for example in examples] == [["Ada", "New York", "Bo"]] * 2
+
+
+def test_readers_of_columns_read_spans_by_their_ending(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", {"text": TEXT, "entities": [[0, 3, "PER"]], "source": "x"})
+    (example,) = create_conll_reader(path, ["word", "ent"])(spacy.blank("xx"))
+    assert [ent.text for ent in example.reference.ents] == ["Ada"]
