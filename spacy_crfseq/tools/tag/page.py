@@ -27,9 +27,9 @@ BATCH = 100
 
 
 class Entry(NamedTuple):
-    """A text, its predicted spans (start, end, label, probability), and the probability of the whole labelling."""
+    """The place of a text, its predicted spans (start, end, label, probability), and that of the whole labelling."""
 
-    number: int
+    place: str
     tokens: Tokens
     spans: Sequence[tuple[int, int, str, float]]
     probability: float
@@ -63,20 +63,23 @@ def show(
     nlp = load_pipeline(model)
     name, pipe = one_crf_of(nlp, component, str(model), spans_first=True)
     kept, more = first_texts(nlp, source, layout, number)
+    # what the number of a text counts
+    kind = asked(layout).name or layout_by_ending(Path(source), TEXTS)
+    unit = "line" if kind in ("txt", "jsonl") else "text"
     entries: list[Entry] = []
     with tqdm(total=len(kept), disable=None, leave=False, file=sys.stderr, desc=name, delay=1) as bar:
         for batch in minibatch(kept, BATCH):
             docs = run_between(nlp, [text.doc for text in batch], None, name)
             answers = pipe.posterior(docs, preset=True)
             rows = zip(batch, docs, answers.spans(), answers.log_probabilities().tolist(), strict=True)
-            entries += [Entry(text.line, tokens_of(doc), spans, exp(min(0.0, log))) for text, doc, spans, log in rows]
+            entries += [
+                Entry(text.place if text.file else f"{unit} {text.line}", tokens_of(doc), spans, exp(min(0.0, log)))
+                for text, doc, spans, log in rows
+            ]
             bar.update(len(batch))
-    # what the number of a text counts
-    kind = asked(layout).name or layout_by_ending(Path(source), TEXTS)
     counts = Counter(label for entry in entries for _, _, label, _ in entry.spans)
     page = render(
         "tools/tag/page.html", model=str(model), component=name, entries=entries, counts=counts, style=text_style(nlp),
-        unit="line" if kind in ("txt", "jsonl") else "text",
     )  # fmt: skip
     write_text(output, page)
     return Shown(len(kept), counts.total(), more)
