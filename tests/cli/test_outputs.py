@@ -121,6 +121,7 @@ REPORTED = "model dev.conll -f conll2003"
 SOURCES = "--paths.train train.conll --paths.dev dev.conll"
 WRITTEN = [
     Row("active model news.txt -p crf_ner -o out.jsonl", ("out.jsonl",)),
+    Row("aggregate dev.conll -f conll2003 --source a=dev.conll --source b=model -o out.spacy", ("out.spacy",)),
     Row("annotate news.txt --labels PER --no-classes -o out --port 0",
         ("out/journal.jsonl", "out/.token", "out/model-best/", "out/train.spacy", "out/dev.spacy", "out/config.cfg",
          "out/classes.tsv", "out/classes.log"), runs=False),

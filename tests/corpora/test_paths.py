@@ -17,14 +17,14 @@ GOLD = [
     "evaluate M F --against M --samples 9", "debug-data F", "debug-data D --dev F",
     "init-config c.cfg --lang en --train F --dev F", "convert F made.conll --to conll2003",
     "fit C -o training --paths.train F --paths.dev F", "weigh F --target D -o weighed.spacy",
-    "propose-features M F --raw D -o features.txt",
+    "propose-features M F --raw D -o features.txt", "aggregate all.conll --source a=all.conll -o labels.spacy --gold F",
 ]  # fmt: skip
 """Commands that read an annotated corpus F; M is a model, D a file, C a config."""
 TEXTS = [
     "active M F -n 99", "explain M F --limit 99 -t 0", "explain M -n 99 --texts F", "tag M F -o tagged",
     "tag M F --html page.html", "word-classes F -o words.tsv --sizes 4 --min-count 1",
     "word-classes D -o words.tsv --sizes 4 --min-count 1 --coverage F", "weigh D --target F -o weighed.spacy",
-    "propose-features M D --raw F -o features.txt",
+    "propose-features M D --raw F -o features.txt", "aggregate F --source a=all.conll -o labels.spacy",
 ]  # fmt: skip
 """Commands that read texts F."""
 CLASSES = "init-config c.cfg --lang en --train D --raw F"
