@@ -13,6 +13,7 @@ from ...corpora import DOCBIN, Preset
 from ...corpora.columns import DOCSTART
 from ...corpora.layouts import ANNOTATIONS, Format, layout_by_ending
 from ...corpora.lines import read_lines
+from ...corpora.paths import corpus_files
 from ...corpora.spans.json_values import parse_object
 from ...errors import ConfigError
 from ...files import replacing
@@ -102,21 +103,31 @@ def _with_keys(path: Path, layout: Preset, weights: Sequence[float], lang: str) 
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they were shown when the file was read
-        at = [sentence.line for sentence in annotated_sentences(spacy.blank(lang), path, layout)]
+        nlp, files = spacy.blank(lang), corpus_files(path)
+        at = [(file, sentence.line) for file in files for sentence in annotated_sentences(nlp, file, layout)]
     by_line = dict(zip(at, weights, strict=True))
-    for number, line in read_lines(path, layout.encoding):
-        if line.lstrip().startswith("["):
-            raise ConfigError(f"{path}: a JSON array cannot be written with weights. Give --output FILE.spacy.")
-        if number in by_line:
-            entry = {**parse_object(path, number, line), "weight": by_line[number]}
-            yield json.dumps(entry, ensure_ascii=False) + "\n"
+    for file in files:
+        for number, line in read_lines(file, layout.encoding):
+            if line.lstrip().startswith("["):
+                raise ConfigError(f"{file}: a JSON array cannot be written with weights. Give --output FILE.spacy.")
+            if (file, number) in by_line:
+                entry = {**parse_object(file, number, line), "weight": by_line[file, number]}
+                yield json.dumps(entry, ensure_ascii=False) + "\n"
+
+
+def _lines_of(files: Sequence[Path], encoding: str) -> Iterator[str]:
+    """Yield the lines of files, with a blank one between two files, which the first may lack."""
+    for number, file in enumerate(files):
+        if number:
+            yield ""
+        yield from (line for _, line in read_lines(file, encoding))
 
 
 def _with_column(path: Path, layout: Preset, weights: Sequence[float]) -> Iterator[str]:
     """Yield the lines of a column file with the weight at the first token of each sentence, "_" at the others."""
     place = layout.columns.index("weight") if "weight" in layout.columns else len(layout.columns)
     left, begun = iter(weights), False
-    for _, line in read_lines(path, layout.encoding):
+    for line in _lines_of(corpus_files(path), layout.encoding):
         fields = [field for field in line.replace("\t", " ").split(" ") if field]
         if fields and fields[0] != DOCSTART:
             fields[place : place + 1] = ["_" if begun else f"{next(left):g}"]

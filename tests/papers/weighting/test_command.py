@@ -54,6 +54,23 @@ def test_binary_files_and_exports_get_weights(files: tuple[Path, Path], tmp_path
     assert [example.reference._.crf_weight for example in examples] == [1, 1.5]
 
 
+def test_several_files_get_the_weights_of_one(files: tuple[Path, Path], tmp_path: Path, run: Run) -> None:
+    """Also where a file lacks the blank line at its end."""
+    _, raw = files
+    parts, columns = tmp_path / "parts", "--columns word,tag --by counts --target"
+    parts.mkdir()
+    for name, text in (("a", SAYS.rstrip("\n")), ("b", SAYS * 2), ("c", "Oslo\tNNP\nlies\tVBZ\n")):
+        (parts / f"{name}.conll").write_text(text)
+    worked(run("weigh", parts, columns, raw, "--output", tmp_path / "out.conll"))
+    rows = "Anna\tNNP\t0.333333\nsays\tVBZ\t_\n\n" * 3 + "Oslo\tNNP\t3\nlies\tVBZ\t_\n"
+    assert (tmp_path / "out.conll").read_text().replace("\n\n\n", "\n\n") == rows
+    for name, text in (("a", "Anna says"), ("b", "Oslo lies")):
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps({"text": text, "answer": "accept"}) + "\n")
+    worked(run("weigh", tmp_path / "*.jsonl", "--by counts --target", raw, "--output", tmp_path / "out.jsonl"))
+    found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [(entry["text"], entry["weight"]) for entry in found] == [("Anna says", 0.5), ("Oslo lies", 1.5)]
+
+
 @pytest.mark.parametrize(
     ("option", "parts"),
     [
