@@ -18,8 +18,10 @@ from .errors import DataError
 from .inference.lattice import Lattice, NBest
 from .types import MISSING, Bools, Floats, Ints, Offsets, Scores
 
-HIGHEST = {"f": 1e37, "d": 1e300}
+HIGHEST = {"f": 1e37, "d": 1e250}
 """Scores of a type must be below, so that their sums are in its range."""
+LARGEST = 1e30
+"""What multiplies them or is multiplied by probabilities, weights and values, must be of a size below."""
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
@@ -67,8 +69,9 @@ class Chain:
         mask: ArrayLike | None = None,
         allowed: ArrayLike | None = None,
     ) -> None:
-        given = {"emissions": emissions, "transitions": transitions, "start": start, "end": end}
-        arrays = {name: _array(name, array) for name, array in given.items() if array is not None}
+        given = {"emissions": emissions, "transitions": transitions}
+        given |= {name: array for name, array in (("start", start), ("end", end)) if array is not None}
+        arrays = {name: _array(name, array) for name, array in given.items()}
         dtype = _common_type(arrays)
         table, steps = arrays["emissions"], arrays["transitions"]
         if table.ndim not in (2, 3) or table.shape[-1] == 0:
@@ -279,19 +282,21 @@ class Chain:
         shape = (*self._shapes[0], like.shape[1])
         if array.shape != shape or array.dtype.kind not in "fiu":
             raise DataError(f"values must be numbers of the shape {shape}, not {_of(array)}.")
-        taken = np.ascontiguousarray(self._take(array), like.dtype)
-        if not np.isfinite(taken).all():
-            self._refuse("values must be finite", "values", taken, ~np.isfinite(taken))
-        return taken
+        taken = self._take(array)
+        if not (in_range := np.abs(taken.astype(np.float64)) < LARGEST).all():
+            self._refuse(f"values must be numbers of a size below {LARGEST:g}", "values", taken, ~in_range)
+        return np.ascontiguousarray(taken, like.dtype)
 
     def _weights(self, weights: ArrayLike | None) -> NDArray[np.float64]:
         n_sequences = len(self.offsets) - 1
         if weights is None:
             return np.ones(n_sequences)
         array = _array("weights", weights)
-        if array.shape != (n_sequences,) or array.dtype.kind not in "fiu" or not np.isfinite(array).all():
-            raise DataError(f"weights must be {n_sequences} finite numbers, one for each sequence, not {_of(array)}.")
-        return array.astype(np.float64)
+        wide = array.astype(np.float64) if array.dtype.kind in "fiu" else np.full(array.shape, np.nan)
+        if wide.shape != (n_sequences,) or not (np.abs(wide) < LARGEST).all():
+            wanted = f"{n_sequences} numbers, one for each sequence, of a size below {LARGEST:g}"
+            raise DataError(f"weights must be {wanted}, not {_of(array)}.")
+        return wide
 
     def _refuse(self, what: str, name: str, array: NDArray[Any], wrong: Bools) -> None:
         """Raise DataError for the first number of an array that is wrong, with its place in the array that was given.
