@@ -50,7 +50,12 @@ class Case(NamedTuple):
                 content(path)
             else:
                 path.write_text(content if isinstance(content, str) else written(name, content), encoding="utf8")
-        return folder / next(iter(self.files))
+        return folder / self.path
+
+    @property
+    def path(self) -> str:
+        """The file to read, or the folder that has all files."""
+        return next(iter(self.files)).partition("/")[0]
 
     @property
     def asked(self) -> Asked:
@@ -65,7 +70,7 @@ class Case(NamedTuple):
     @property
     def command(self) -> str:
         """The command that examines the file."""
-        return f"python -m spacy crfseq debug-data {next(iter(self.files))} {self.options}".strip()
+        return f"python -m spacy crfseq debug-data {self.path} {self.options}".strip()
 
     def block(self) -> str:
         """Return the format as docs/formats.md shows it."""
@@ -212,7 +217,8 @@ CASES = [
     Case("Parquet of the Hugging Face Hub", {
         "a.parquet": parquet_of({"tokens": [WORDS], "ner_tags": [NUMBERS]}, FEATURES)}),
     Case("A folder of datasets (save_to_disk)", {
-        "data-00000-of-00001.arrow": parquet_of({"tokens": [WORDS], "ner_tags": [NUMBERS]}, FEATURES)}),
+        "train/data-00000-of-00001.arrow": parquet_of({"tokens": [WORDS], "ner_tags": [NUMBERS]}, FEATURES),
+        "train/dataset_info.json": {"features": FEATURES}, "train/state.json": {"_split": None}}),
     Case("brat", {"a.ann": ANN, "a.txt": TEXT}),
     Case("brat, with a discontinuous span", {"a.ann": ANN + "T4\tPER 0 3;8 10\tAda Bo\n", "a.txt": TEXT}, "",
          Counts(known=6, unknown=1), "1 span cannot be used; the tokens there count as not annotated"),

@@ -162,24 +162,30 @@ def crfsuite_model() -> bytes:
         return path.read_bytes()
 
 
+def beside_it(path: Path, name: str) -> Path:
+    """Return the path of another file of a format: brat's have the name of the first one."""
+    return path.with_suffix(".txt") if path.suffix == ".ann" else path.with_name(Path(name).name)
+
+
 def of_spans(case: Case) -> Reader:
     """Return the reader of a format of annotated spans, whose other files stay sound."""
     with TemporaryDirectory() as folder:
-        path = case.write(Path(folder))
+        case.write(Path(folder))
+        path = Path(folder) / next(iter(case.files))
         sample, layout = path.read_bytes(), find_layout(path, case.asked).layout
         beside = {name: (Path(folder) / name).read_bytes() for name in [*case.files][1:]}
     packing = {".jsonl": JSON_LINES, ".json": JSON}.get(path.suffix)
 
     def read(path: Path) -> Any:
         for name, content in beside.items():
-            (path.parent / (path.stem + Path(name).suffix if path.suffix == ".ann" else name)).write_bytes(content)
+            beside_it(path, name).write_bytes(content)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of spans that are left out
                 return read_gold(BLANK, path, layout).examples
         finally:
             for name in beside:
-                (path.parent / name).unlink(missing_ok=True)
+                beside_it(path, name).unlink()
 
     return Reader("".join(filter(str.isalnum, case.name)) + path.suffix, sample, read, packing)
 

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 from ...errors import DataError, FormatError
 from ..lines import lines_of
-from .records import Annotated, CharSpan, Item, SkippedError
+from ..utf16 import units_of
+from .records import Annotated, CharSpan, Item
 
 MARK = "#FORMAT=WebAnno TSV 3"
 """The beginning of the first line."""
@@ -22,16 +23,20 @@ ENTITIES = "NamedEntity"
 FEATURES = ("value", "label", "identifier")
 _LAYER = re.compile(r"#T_SP=([^|]*)\|?(.*)")
 _TOKEN = re.compile(r"\d+-\d+\t(\d+)-(\d+)\t([^\t]*)\t?(.*)")
+_PART = re.compile(r"\d+-\d+\.\d+\t(\d+)-(\d+)\t([^\t]*)\t?(.*)")
 _VALUE = re.compile(r"(.*?)(?:\[(\d+)\])?")
 _ESCAPED = re.compile(r"\\(.)")
 _SEVERAL = re.compile(r"(?<!\\)\|")
 
 
 class _Token(NamedTuple):
+    """A token, or an annotated part of one."""
+
     start: int
     end: int
     text: str
     values: Sequence[str]
+    is_part: bool = False
 
 
 def read_webanno(path: Path, encoding: str) -> Iterator[Item]:
@@ -50,7 +55,7 @@ def read_webanno(path: Path, encoding: str) -> Iterator[Item]:
             return
         if match := _LAYER.fullmatch(text):
             layers.append((match[1], [name for name in match[2].split("|") if name]))
-        elif match := _TOKEN.fullmatch(text):
+        elif match := _TOKEN.fullmatch(text) or _PART.fullmatch(text):
             if place is None:
                 place, width = _place(layers)
             if place < 0:
@@ -61,7 +66,8 @@ def read_webanno(path: Path, encoding: str) -> Iterator[Item]:
                 yield FormatError(path, number, f"expected {width} columns of annotation, but found {len(values)}.")
                 continue
             first = first or number
-            tokens.append(_Token(int(match[1]), int(match[2]), match[3], _SEVERAL.split(values[place])))
+            bounds, is_part = (int(match[1]), int(match[2])), match.re is _PART
+            tokens.append(_Token(*bounds, _unescaped(match[3], bounds), _SEVERAL.split(values[place]), is_part))
         elif tokens and not text.strip():
             yield _sentence(path, first, tokens)
             tokens, first = [], 0
@@ -77,27 +83,37 @@ def _place(layers: Sequence[tuple[str, list[str]]]) -> tuple[int, int]:
     return next(iter((*named, *wanted)), -1), len(columns)
 
 
+def _unescaped(text: str, bounds: tuple[int, int]) -> str:
+    """Return the text of a token without backslashes before signs, if it is as long as it should be only then."""
+    plain, size = _ESCAPED.sub(r"\1", text), bounds[1] - bounds[0]
+    return plain if units_of(text)[-1] != size == units_of(plain)[-1] else text
+
+
 def _sentence(path: Path, line: int, tokens: Sequence[_Token]) -> Item:
-    text, begins, spans = "", list[int](), dict[tuple[str, str], list[int]]()
-    end = tokens[0].start
+    text, bounds, spans = "", list[tuple[int, int]](), dict[tuple[str, str], list[int]]()
+    begin, end = tokens[0].start, tokens[0].start  # of the last token
     for i, token in enumerate(tokens):
-        if token.start < end:
+        if token.start < (begin if token.is_part else end):
             return FormatError(path, line + i, f"the token {token.text!r} begins at {token.start}, in the one before.")
-        text += " " * (token.start - end)
-        begins.append(len(text))
-        text, end = text + token.text, token.end
+        if token.is_part:
+            start = len(text) - (end - token.start)
+            bounds.append((start, start + len(token.text)))
+        else:
+            text += " " * (token.start - end)
+            bounds.append((len(text), len(text) + len(token.text)))
+            text, begin, end = text + token.text, token.start, token.end
         for value in token.values:
             match = _VALUE.fullmatch(value)
             label, number = (match[1], match[2]) if match else (value, None)
             if label not in ("_", ""):
                 spans.setdefault((_ESCAPED.sub(r"\1", label), number or f"token {i}"), []).append(i)
-    found, unknown = [], []
+    found, unknown = list[CharSpan](), list[tuple[int, int]]()
     for (label, _), places in spans.items():
-        bounds = begins[places[0]], begins[places[-1]] + len(tokens[places[-1]].text)
+        start, stop = bounds[places[0]][0], bounds[places[-1]][1]
         if label == "*":  # a span without a value
-            unknown.append(bounds)
+            unknown.append((start, stop))
         else:
-            found.append(CharSpan(*bounds, label))
+            found.append(CharSpan(start, stop, label))
     return line, Annotated(text, found, unknown=unknown)
 
 
@@ -115,7 +131,7 @@ def of_cas(entry: Mapping[str, Any]) -> Annotated:
     sofa = next((part for part in parts if isinstance(part.get("sofaString"), str) and part["sofaString"]), None)
     if sofa is None:
         raise DataError('the CAS has no text (a "sofaString").')
-    spans = []
+    spans, unknown = list[CharSpan](), list[tuple[int, int]]()
     for part in parts:
         if str(part.get("%TYPE", "")).rpartition(".")[2] != ENTITIES or part.get("@sofa") != sofa.get("%ID"):
             continue
@@ -123,9 +139,9 @@ def of_cas(entry: Mapping[str, Any]) -> Annotated:
         start, end = part.get("begin"), part.get("end")
         if type(start) is not int or type(end) is not int:
             raise DataError(f"expected an entity with begin and end, but found {part!r}.")
-        if label is not None:
+        if label is None:
+            unknown.append((start, end))
+        else:
             spans.append(CharSpan(start, end, label))
-    if not spans and not any(str(part.get("%TYPE", "")).endswith(f".{ENTITIES}") for part in parts):
-        raise SkippedError(f"without a layer {ENTITIES}")
     in_utf16 = "32" not in str(entry.get("%HEADER", ""))
-    return Annotated(sofa["sofaString"], spans, in_utf16=in_utf16)
+    return Annotated(sofa["sofaString"], spans, unknown=unknown, in_utf16=in_utf16)
