@@ -12,7 +12,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from tqdm import tqdm
 
 from ...corpora.layouts import check_choice
 from ...corpora.outputs import check_output_file, check_output_folder, check_page, locked_folder
+from ...corpora.paths import resolve
 from ...errors import ConfigError, CrfError, DataError
 from ...files import digest, write_text
 from ...pipeline.configs import load_config
@@ -162,7 +163,7 @@ class Sweep:
             if not isinstance(block, dict):
                 return block
             paths = {key: Path(block[key]) for key in ("path", "source") if isinstance(block.get(key), str)}
-            files = {key: digest(path) for key, path in paths.items() if path.exists()}
+            files = {key: _contents(path) for key, path in paths.items()}
             return {key: files.get(key) or with_contents(value) for key, value in block.items()}
 
         kept = {section: block for section, block in self._filled.items() if section not in ("paths", "system")}
@@ -319,6 +320,15 @@ def _train(bench: Bench | Exception, candidate: Candidate, seeds: range, parent:
     if isinstance(bench, Exception):
         raise bench
     return bench.train(candidate, seeds, parent)
+
+
+def _contents(path: Path) -> str:
+    """Return a hash of the files of a path, or of a folder with what it holds; empty if there is none."""
+    if path.exists():
+        return digest(path)
+    with suppress(CrfError):
+        return _digest([digest(file) for file in resolve(path)])
+    return ""
 
 
 def _digest(value: Any) -> str:

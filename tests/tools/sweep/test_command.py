@@ -18,6 +18,7 @@ import spacy
 import tests.pipeline.test_terms  # noqa: F401 (registers losses)
 from spacy_crfseq.pipeline.configs import load_config
 from spacy_crfseq.pipeline.readers import read_examples
+from spacy_crfseq.tools.sweep import _contents
 from spacy_crfseq.tools.sweep.bench import Bench
 from spacy_crfseq.tools.sweep.grid import Combination, Space, read_grid, show
 from spacy_crfseq.tools.sweep.jobs import at_once, run_calls
@@ -538,3 +539,14 @@ def test_how_many_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("spacy_crfseq.tools.sweep.jobs.available", lambda cores=cores: cores)
         assert at_once(0) == number
     assert at_once(5) == 5
+
+
+def test_a_sweep_depends_on_the_contents_of_all_files_of_a_path(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.conll").write_text(name)
+    paths = [tmp_path / "a.conll", tmp_path / "*.conll", Path(f"{tmp_path}/b.conll,{tmp_path}/a.conll"), tmp_path]
+    before = [_contents(path) for path in paths]
+    assert before[1] == before[2] != before[0]
+    (tmp_path / "b.conll").write_text("other")
+    assert [_contents(path) == old for path, old in zip(paths, before, strict=True)] == [True, False, False, False]
+    assert _contents(tmp_path / "none*") == ""
