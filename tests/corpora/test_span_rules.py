@@ -124,3 +124,10 @@ def test_readers_of_columns_read_spans_by_their_ending(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", {"text": TEXT, "entities": [[0, 3, "PER"]], "source": "x"})
     (example,) = create_conll_reader(path, ["word", "ent"])(spacy.blank("xx"))
     assert [ent.text for ent in example.reference.ents] == ["Ada"]
+
+
+@pytest.mark.parametrize("outside", ["known", "unknown"])
+def test_a_corpus_without_a_token_outside_is_warned_of(outside: str, tmp_path: Path, run: Run) -> None:
+    path = write(tmp_path / "a.jsonl", {"text": TEXT, "entities": [[0, 3, "PER"]]})
+    said = worked(run("debug-data", path, "--outside", outside)).stdout
+    assert ("no token is known to be outside of spans" in said) == (outside == "unknown")

@@ -86,6 +86,7 @@ class Column:
     labels: Spans of each type, or tokens of each tag, "O" left out.
     first: The first place of each label.
     n_known: Tokens that are annotated, "O" included.
+    n_outside: Those of them that are in no span.
     n_candidates: Others of which candidate labels are noted.
     n_unknown: Tokens of which nothing is known.
     invalid: Sequences with tags that break the scheme.
@@ -100,6 +101,7 @@ class Column:
     labels: Counter[str] = field(default_factory=Counter)
     first: dict[str, str] = field(default_factory=dict)
     n_known: int = 0
+    n_outside: int = 0
     n_candidates: int = 0
     n_unknown: int = 0
     invalid: Places = field(default_factory=Places)
@@ -121,6 +123,7 @@ class Column:
         n_candidates = sum(tag in MISSING_TAGS and bool(labels) for tag, labels in zip(tags, noted, strict=False))
         self.n_known, self.n_candidates = self.n_known + len(annotated), self.n_candidates + n_candidates
         self.n_unknown += len(tags) - len(annotated) - n_candidates
+        self.n_outside += annotated.count(OUTSIDE)
         if self.scheme == PLAIN:
             for i, tag in enumerate(tags):
                 if tag not in MISSING_TAGS and tag not in self.first:
@@ -393,6 +396,9 @@ def _of_labels(name: str, column: Column) -> list[Finding]:
             f"{len(column.labels):,} labels, {once:,} of them once. Training takes time that grows with the square of "
             "their number: give --config for an estimate, merge rare labels, or learn parts of them apart."
         )
+    if column.scheme != PLAIN and not column.n_outside and column.n_unknown:
+        text = "no token is known to be outside of spans: a model learns to find them everywhere."
+        warn(f"{text} Add texts whose rest is known.")
     if rare := [label for label, n in column.labels.most_common() if n < RARE]:
         counted = _some([f"{label} ({column.labels[label]})" for label in rare])
         number = _number(len(rare), "label")
