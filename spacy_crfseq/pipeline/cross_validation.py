@@ -12,7 +12,6 @@ from spacy.training import Example
 
 from ..types import Offsets
 from .corpus import Corpus
-from .evidence import group_of_doc
 from .pipeline_training import PipelineTraining
 
 
@@ -49,6 +48,7 @@ def each_fold(
     RAISES CrfError: If k folds are impossible, or a component has been trained before.
     """
     from ..training.dataset import folds
+    from .evidence import group_of_doc
 
     training.refuse_trained("--cross-validate")
     examples = list(training.corpus)

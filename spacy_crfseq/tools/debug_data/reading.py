@@ -13,8 +13,6 @@ from ...corpora.paths import corpus_files
 from ...corpora.spans import Notes
 from ...errors import CrfError, DataError, FormatError
 from ...pipeline.configs import load_config
-from ...pipeline.evidence import KEY as NOTES
-from ...pipeline.evidence import read_evidence
 from ...pipeline.texts import load_docs
 from ...schemes import encode
 from .corpus import CANDIDATES, Places
@@ -144,6 +142,9 @@ def _columns_of(doc: Doc, key: str) -> dict[str, list[str]]:
 
 def _candidates_of(doc: Doc) -> list[str]:
     """Return the labels that each token may have, as any component notes them; an empty string for none."""
+    from ...pipeline.evidence import KEY as NOTES
+    from ...pipeline.evidence import read_evidence
+
     labels = [""] * len(doc)
     for component in doc.user_data.get(NOTES, {}):
         for token, names in read_evidence(doc, component).allowed.items():

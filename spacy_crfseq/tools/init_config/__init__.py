@@ -41,7 +41,6 @@ from ...corpora.spans import INCORRECT
 from ...corpora.word_classes import PARTS, lookups_languages
 from ...errors import ConfigError, CrfError, FormatError, suggest
 from ...files import digest, write_text
-from ...pipeline.readers import annotated_sentences
 from ...schemes import OUTSIDE
 
 TASKS = {"tagger": "crf_tagger", "chunker": "crf_chunker", "ner": "crf_ner"}
@@ -159,6 +158,8 @@ def _language(lang: str) -> Language:
 
 def _check_corpus(path: Path, layout: Preset, lang: str, columns: Sequence[str]) -> None:
     """Read a corpus as training will, and RAISE CrfError: If it cannot, or nothing that it learns is annotated."""
+    from ...pipeline.readers import annotated_sentences
+
     if layout.name == DOCBIN or layout.form is not None:
         return
     annotated = False
