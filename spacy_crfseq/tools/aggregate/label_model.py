@@ -17,7 +17,7 @@ iteration lowers
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -34,6 +34,9 @@ from .votes import Votes
 Array: TypeAlias = NDArray[np.float64]
 Kind: TypeAlias = Literal["hmm", "dawid-skene", "majority"]
 KINDS: tuple[Kind, ...] = ("hmm", "dawid-skene", "majority")
+
+FIRST = 10
+"""Iterations of EM of the model without steps that the one with steps begins with."""
 
 
 @dataclass(frozen=True)
@@ -195,7 +198,7 @@ def learn(
     method = method or Aggregation()
     if gold is not None:
         kernels.borders.check_labels(gold, votes.n_tokens, votes.n_labels, MISSING, "Gold labels")
-    model = _first_model(votes, constraints, method)
+    model = _first_model(votes, constraints, method, gold, n_threads)
     if method.kind == "majority":
         return model
     model = model if method.kind == "hmm" else model._replace(constraints=_free(constraints))
@@ -210,8 +213,14 @@ def learn(
     return model._replace(constraints=constraints, values=tuple(values), converged=converged)
 
 
-def _first_model(votes: Votes, constraints: Constraints, method: Aggregation) -> LabelModel:
-    """Return the model in which all sources are as the prior expects, all labels and steps equally probable."""
+def _first_model(
+    votes: Votes, constraints: Constraints, method: Aggregation, gold: Ints | None, n_threads: int
+) -> LabelModel:
+    """Return the model that EM begins with: one in which all sources are as the prior expects.
+
+    Its steps are those between the labels that Dawid & Skene's model finds, as from equal steps, EM may find spans
+    everywhere; but equal where votes depend on previous votes, because one source that goes on to err misleads it.
+    """
     n, n_before = votes.n_labels, votes.n_labels + 1 if method.previous else 1
     # a majority counts all votes alike, whatever they say
     outside = np.zeros(n, np.bool_) if method.kind == "majority" else constraints.outside
@@ -220,7 +229,13 @@ def _first_model(votes: Votes, constraints: Constraints, method: Aggregation) ->
     model = LabelModel(table, np.zeros((n, n)), nothing, nothing, nothing, constraints)
     if method.kind != "hmm":
         return model._replace(emissions=np.full(n, -np.log(n)))
-    return _with_steps(model, np.zeros((n, n)), nothing, nothing, method.prior.smoothing)
+    if method.previous:
+        return _with_steps(model, np.zeros((n, n)), nothing, nothing, method.prior.smoothing)
+    of_tokens = replace(method, kind="dawid-skene", previous=False, max_iterations=FIRST)
+    single = learn(votes, constraints, of_tokens, gold, n_threads)
+    parts = list(shards(votes.offsets, n))
+    counts = _expect(single, votes, single.cells(votes), gold, parts, n_threads or available())
+    return _with_steps(model, *counts[1:4], method.prior.smoothing)
 
 
 def _free(constraints: Constraints) -> Constraints:
