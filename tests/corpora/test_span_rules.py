@@ -1,6 +1,7 @@
 """Rules on annotated spans: what is known outside of them, scores, overlaps, and files that are mostly of no use."""
 
 import json
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -131,3 +132,14 @@ def test_a_corpus_without_a_token_outside_is_warned_of(outside: str, tmp_path: P
     path = write(tmp_path / "a.jsonl", {"text": TEXT, "entities": [[0, 3, "PER"]]})
     said = worked(run("debug-data", path, "--outside", outside)).stdout
     assert ("no token is known to be outside of spans" in said) == (outside == "unknown")
+
+
+def test_without_pyarrow_tables_are_refused_with_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"PAR1")
+    with pytest.raises(FormatError, match="no Parquet or Arrow file"):
+        list(read_annotations(tmp_path / "a.parquet", TOKENIZE, format="parquet"))
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(FormatError, match=r"pip install 'spacy-crfseq\[formats\]'"):
+        list(read_annotations(tmp_path / "a.parquet", TOKENIZE, format="parquet"))
