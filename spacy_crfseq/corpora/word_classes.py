@@ -27,6 +27,13 @@ TABLES = {CLUSTERS: "_lexeme_cluster.json.gz", PARTS: "_lemma_index.json.gz"}
 """The tables of `spacy-lookups-data`, and how the names of their files end."""
 
 
+def sizes_of(sizes: str) -> tuple[int, ...]:
+    """Return comma-separated numbers of classes, the largest first; RAISES ConfigError: If they are no numbers."""
+    if not re.fullmatch(r"\d{1,9}(,\d{1,9})*", sizes) or min(every := set(map(int, sizes.split(",")))) < 2:
+        raise ConfigError(f"--sizes {sizes}: give whole numbers from 2, comma-separated, such as 100,320,1000.")
+    return tuple(sorted(every, reverse=True))
+
+
 def read_classes(path: Path | str) -> dict[str, str]:
     """Return the class of each word of a file, which may be compressed by gzip.
 

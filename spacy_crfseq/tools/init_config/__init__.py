@@ -31,6 +31,7 @@ from spacy.language import Language
 from thinc.api import Config
 
 from ... import processes
+from ...cli.console import printer
 from ...corpora import DOCBIN, Preset, Sentence, guess, layouts
 from ...corpora.columns import MISSING_ENTITY
 from ...corpora.guessing import find_layout, with_scheme
@@ -40,7 +41,9 @@ from ...corpora.paths import corpus_files, resolve_all
 from ...corpora.spans import INCORRECT
 from ...corpora.word_classes import PARTS, lookups_languages
 from ...errors import ConfigError, CrfError, FormatError, suggest
+from ...features.word_classes import WordClasses
 from ...files import digest, write_text
+from ...pipeline.word_vectors import vector_files
 from ...schemes import OUTSIDE
 
 TASKS = {"tagger": "crf_tagger", "chunker": "crf_chunker", "ner": "crf_ner"}
@@ -57,7 +60,9 @@ WITH_CLASSES = ("de", "en", "es")
 """Languages with word classes in `spacy-lookups-data`."""
 WITH_PARTS = ("en",)
 """Languages whose tags become more accurate by the parts of speech there; others were not measured."""
-PATHS = ("train", "dev", "raw", "lists")
+PATHS = ("train", "dev", "raw", "vectors", "lists")
+GRAINS, PREFIXES = (200, 800, 3000), (8, 18, 0)
+"""Numbers of classes of words by their vectors, and the bits that name the class of each number."""
 DEFAULT, ANY = "en", "xx"
 """The language without a corpus, and spaCy's code for a language that is not clear."""
 LANGUAGES = tuple("ca da de el en es fi fr hr hu it lt nb nl pl pt ro ru sv tr uk".split())  # noqa: SIM905
@@ -94,6 +99,7 @@ class ConfigSettings(NamedTuple):
     unit (str): What the readers make a Doc: a sentence, a passage or a document (`create_conll_reader`).
     characters (bool): Whether the tokens are single characters, as where words are to be found.
     raw (Path | None): The file of classes that were learned from the user's raw text.
+    vectors (Path | None): The file of classes of words by their vectors.
     lists (Path | None): The user's lists of phrases.
     """
 
@@ -106,6 +112,7 @@ class ConfigSettings(NamedTuple):
     unit: str = "sentence"
     characters: bool = False
     raw: Path | None = None
+    vectors: Path | None = None
     lists: Path | None = None
 
 
@@ -283,6 +290,7 @@ def _render(settings: ConfigSettings, output: str) -> str:
     return _template().render(
         {**settings._asdict(), **paths}, factories=TASKS, output=output, tagged=tagged, incorrect=INCORRECT,
         classes=_classes(settings.lang), has_names=_has_names(),
+        prefixes=[*PREFIXES],
         parts_of_speech=settings.lang in WITH_PARTS and settings.lang in lookups_languages(PARTS),
         read=[column if column in learned else "_" for column in layout.columns],
     )  # fmt: skip
@@ -336,22 +344,55 @@ def _has_names() -> bool:
 def learn_classes(texts: Sequence[Path], settings: ConfigSettings, output: Path) -> Path:
     """Return the file of classes that `word-classes` learns from raw texts and the training file, beside the config.
 
-    Its name has a digest of these files and the language, so that the same classes are learned once.
+    RAISES ConfigError: As `_learned`.
+    """
+    files = [*texts, *filter(None, [settings.train])]
+    of = [settings.lang, *map(digest, resolve_all(files))]
+    return _learned("raw", "word-classes", [*map(str, files), "--lang", settings.lang], of, settings, output)
+
+
+def learn_vector_classes(what: str, settings: ConfigSettings, output: Path) -> Path:
+    """Return the file of classes that `vector-classes` learns from the vectors of words, beside the config.
+
+    RAISES ConfigError: As `_learned`, or if there are no such vectors, or no word of the training file has a class.
+    """
+    sizes = ",".join(map(str, GRAINS))
+    of = [sizes, *map(digest, vector_files(what))]
+    path = _learned("vectors", "vector-classes", [what, "--sizes", sizes], of, settings, output)
+    if settings.train is not None:
+        share = _share(WordClasses(path), settings.train, settings.layout)
+        if not share:
+            raise ConfigError(f"--vectors {what}: no word of {settings.train} has a vector. Is it another language?")
+        printer().info(f"--vectors {what}: {share:.1%} of the words of {settings.train} have a class.")
+    return path
+
+
+def _share(classes: WordClasses, train: Path, layout: Preset) -> float:
+    """Return the share of the tokens with a letter that have a class, of the first sentences of a corpus."""
+    has_class = [classes.class_of(word) is not None for word in _words(train, layout) if word.upper() != word.lower()]
+    return sum(has_class) / max(1, len(has_class))
+
+
+def _learned(
+    name: str, command: str, arguments: list[str], contents: list[str], settings: ConfigSettings, output: Path
+) -> Path:
+    """Return the file of classes that a command writes beside the config.
+
+    Its name has a digest of the contents of the inputs, so that the same classes are learned once.
     RAISES ConfigError: If they have no place or no use, or the command fails, which says why.
     """
     if settings.goal == "small" or str(output) == STDOUT:
-        raise ConfigError("--raw: small models have no word classes, and a config that goes to - no place for them.")
-    files = [*texts, *filter(None, [settings.train])]
-    contents = map(digest, resolve_all(files))
-    of = blake2b("".join([settings.lang, *contents]).encode(), digest_size=4).hexdigest()
+        raise ConfigError(
+            f"--{name}: small models have no word classes, and a config that goes to - no place for them."
+        )
+    of = blake2b("".join(contents).encode(), digest_size=4).hexdigest()
     path = output.with_name(f"{output.stem}-classes-{of}.tsv")
     path.parent.mkdir(parents=True, exist_ok=True)
     with locked(path.parent, path, inf):  # who comes second finds the classes of the first
         if not path.exists():
             resume = ["--resume"] if path.with_name(f".{path.name}.checkpoint").exists() else []
-            call = ["word-classes", *map(str, files), "-o", str(path), "--lang", settings.lang, *resume]
-            if processes.call(call, stdout=STDERR):
-                raise ConfigError("--raw: no word classes were learned, see above.")
+            if processes.call([command, *arguments, "-o", str(path), *resume], stdout=STDERR):
+                raise ConfigError(f"--{name}: no word classes were learned, see above.")
     return path
 
 
@@ -396,12 +437,19 @@ def _places(text: str) -> Iterator[tuple[str, str]]:
 
 
 def make_config(
-    output: Path, wanted: Wanted, *, raw: Sequence[Path] = (), lists: Path | None = None, force: bool = False
+    output: Path,
+    wanted: Wanted,
+    *,
+    raw: Sequence[Path] = (),
+    vectors: str | None = None,
+    lists: Path | None = None,
+    force: bool = False,
 ) -> tuple[ConfigSettings, str]:
     """Return the settings, and the config, which is written unless the file is "-".
 
     wanted (Wanted): What the user asks for; on a terminal, prompts ask for the rest.
     raw (Sequence[Path]): Texts to learn classes of words from, which are written next to the config.
+    vectors (str | None): Vectors to learn classes of words from, see `vector_files`.
     lists (Path | None): A folder of lists of phrases.
     force (bool): Replace a file.
     RAISES CrfError: If settings exclude each other, or a file cannot be read or written.
@@ -414,6 +462,8 @@ def make_config(
         Phrases(lists).read_table()  # so that errors in the lists come before the config is written
     if raw:
         settings = settings._replace(raw=learn_classes(raw, settings, output))
+    if vectors is not None:
+        settings = settings._replace(vectors=learn_vector_classes(vectors, settings, output))
     text = init_config(settings, output=output)
     if str(output) != STDOUT:
         write_text(output, text)

@@ -50,6 +50,10 @@ def init_config_cli(
         list[Path] | None,
         typer.Option(help="Raw text to learn word classes from, next to the config; repeat it for several"),
     ] = None,
+    vectors: Annotated[
+        str | None,
+        typer.Option(help="Word vectors to learn word classes from: spaCy pipeline, file or package", metavar="WHAT"),
+    ] = None,
     lists: Annotated[
         Path | None, typer.Option(help="Folder of lists of names or phrases, NAME.txt with one on each line")
     ] = None,
@@ -69,7 +73,9 @@ def init_config_cli(
     penalty, which leaves most weights zero, for 'crfseq prune' to remove.
 
     --raw learns word classes from your text and the training file, once for each text, and writes them next to the
-    config; they join those of the package. --lists reads phrases of yours, such as names of people or products.
+    config; they join those of the package. --vectors learns them from word vectors that somebody has trained, in
+    the same way: of a spaCy pipeline with vectors, a file or a package, see 'vector-classes --help'. --lists reads
+    phrases of yours, such as names of people or products.
 
     Score on the test part with both packages, CPU seconds of 'fit', megabytes:
                          fast             accurate
@@ -85,7 +91,7 @@ def init_config_cli(
           --goal accurate
     """
     wanted = Wanted(task, lang, Asked(format, columns, scheme, encoding, rename, outside, min_score), goal, train, dev)
-    settings, text = make_config(output, wanted, raw=raw or (), lists=lists, force=force)
+    settings, text = make_config(output, wanted, raw=raw or (), vectors=vectors, lists=lists, force=force)
     if str(output) == STDOUT:
         print(text, end="")
         return

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
@@ -54,13 +53,6 @@ class ClassSettings(NamedTuple):
     max_words: int = 1_000_000
     passes: int = 20
     n_threads: int = 0
-
-
-def sizes_of(sizes: str) -> tuple[int, ...]:
-    """Return comma-separated numbers of classes, the largest first; RAISES ConfigError: If they are no numbers."""
-    if not re.fullmatch(r"\d{1,9}(,\d{1,9})*", sizes) or min(every := set(map(int, sizes.split(",")))) < 2:
-        raise ConfigError(f"--sizes {sizes}: give whole numbers from 2, comma-separated, such as 100,320,1000.")
-    return tuple(sorted(every, reverse=True))
 
 
 def word_classes(

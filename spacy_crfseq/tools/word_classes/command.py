@@ -10,7 +10,8 @@ import typer
 from ...cli import options
 from ...cli.app import command
 from ...corpora.layouts import Asked
-from . import ClassSettings, sizes_of, word_classes
+from ...corpora.word_classes import sizes_of
+from . import ClassSettings, word_classes
 
 
 @command("word-classes", "Raw text", "cluster", "brown")

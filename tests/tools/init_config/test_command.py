@@ -320,7 +320,7 @@ def test_raw_text_and_lists_of_the_user(tmp_path: Path, run: Run, monkeypatch: p
     worked(run(*(command := ["init-config", config, f"--train {train} --raw {raw} --lists {lists} -l sq"])))
     attributes = util.load_config(config)["components"]["crf_ner"]["attributes"]
     classes = Path(attributes["classes_raw"]["path"])
-    assert calls == [[2, "word-classes", str(raw), str(train), "-o", str(classes), "--lang", "sq"]]
+    assert calls == [[2, "word-classes", str(raw), str(train), "--lang", "sq", "-o", str(classes)]]
     assert (classes.parent, classes.name[:12], classes.suffix) == (tmp_path, "ner-classes-", ".tsv")
     assert attributes["lists"] == {"@crf_attributes": "spacy_crfseq.Phrases.v1", "path": str(lists)}
     assert "\tw50\t" in classes.read_text()
@@ -329,7 +329,7 @@ def test_raw_text_and_lists_of_the_user(tmp_path: Path, run: Run, monkeypatch: p
     raw.write_text(raw.read_text() + "w5 w6\n")
     worked(run(*command, "--force"))
     assert len(calls) == len(list(tmp_path.glob("ner-classes-*.tsv"))) == 2, "others stay"
-    Path(calls[1][5]).rename(tmp_path / f".{Path(calls[1][5]).name}.checkpoint")
+    Path(calls[1][-1]).rename(tmp_path / f".{Path(calls[1][-1]).name}.checkpoint")
     refused(run(*command, "--force"), "no word classes were learned")
     assert calls[2][-1] == "--resume"
     refused(run("init-config", "-", *command[2:]), "a config that goes to - no place for them")
