@@ -32,8 +32,8 @@ class Chain:
     the start and end scores of its first and its last label.  Minus infinity forbids a label or a step.
 
     Arrays are NumPy's, lists, or whatever has ``__array__`` or ``__dlpack__``, such as tensors of PyTorch without a
-    gradient.  They are copied only where that is needed, so do not change them afterwards.  If all scores are float32
-    or float16, so are computation and gradients float32, else float64; what is said of whole sequences is float64.
+    gradient.  Scores of tokens are copied only where that is needed, so do not change them afterwards.  If all scores
+    are float32 or float16, computation and gradients are float32, else float64; values of whole sequences are float64.
     Answers for tokens have the shape of the emissions: [T, ...] or [B, T, ...].
 
     emissions (ArrayLike): [T, L], the tokens of all sequences one after another, or [B, T, L], one sequence a row.
@@ -83,8 +83,12 @@ class Chain:
         table, flat_steps = table.reshape(-1, n), steps.reshape(-1, n, n)
         if places is not None:
             table, flat_steps = table[places], flat_steps[places] if steps.shape[:-2] == shape else flat_steps
-        ends = (arrays.get(name, np.zeros(n, dtype)) for name in ("start", "end"))
-        scores = Scores(*(np.ascontiguousarray(array, dtype) for array in (table, flat_steps, *ends)))
+        # parameters that all tokens share are copied, as an optimizer writes the next ones into their memory
+        shared = [flat_steps] if len(flat_steps) == 1 else []
+        ends = [arrays.get(name, np.zeros(n, dtype)) for name in ("start", "end")]
+        parameters = [np.array(array, dtype, order="C") for array in (*shared, *ends)]
+        per_token = [np.ascontiguousarray(array, dtype) for array in (table, *([] if shared else [flat_steps]))]
+        scores = Scores(*per_token, *parameters)
         scores, bounds = kernels.borders.take_scores(scores, bounds)
         object.__setattr__(self, "_places", places)
         object.__setattr__(self, "_shapes", (shape, steps.shape))
@@ -322,7 +326,9 @@ def _array(name: str, given: ArrayLike) -> NDArray[Any]:
             return np.from_dlpack(given)  # type: ignore[arg-type] # an ArrayLike is one of many things
         return np.asarray(given)
     except (ValueError, TypeError, RuntimeError, BufferError) as error:
-        raise DataError(f"{name} cannot be read as an array: {error}") from error
+        of_torch = type(given).__module__.split(".")[0] == "torch"
+        advice = " Give a tensor of PyTorch as tensor.float().numpy(force=True)." if of_torch else ""
+        raise DataError(f"{name} cannot be read as an array: {error}{advice}") from error
 
 
 def _common_type(arrays: dict[str, NDArray[Any]]) -> np.dtype[Any]:

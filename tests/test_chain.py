@@ -485,6 +485,14 @@ def flat(answer: Any) -> list[np.ndarray]:
 
 
 @pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="this system cannot fork")
+def test_a_chain_keeps_the_parameters_that_it_was_made_with() -> None:
+    parameters = np.zeros((2, 2)), np.zeros(2), np.zeros(2)
+    chain = Chain(np.zeros((3, 2)), *parameters)
+    for array in parameters:
+        array += 1
+    assert chain.log_z() == pytest.approx(3 * math.log(2))
+
+
 def test_forked_processes_give_the_same_answers() -> None:
     chain = Chain(np.random.default_rng(0).standard_normal((40, 6, 5)), np.zeros((5, 5)))
     value, grad = chain.log_z_and_grad()

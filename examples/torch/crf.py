@@ -4,28 +4,37 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch.autograd.function import once_differentiable
 
 from spacy_crfseq import Chain
 
 
+def as_array(scores: torch.Tensor) -> np.ndarray[Any, Any]:
+    """Return scores as NumPy reads them, which has no bfloat16."""
+    return (scores.float() if scores.dtype == torch.bfloat16 else scores).numpy(force=True)
+
+
 class LogProb(torch.autograd.Function):
-    """The sum of the log-probabilities of labels [B, T]; emissions are [B, T, L], the mask is [B, T]."""
+    """The sum of the log-probabilities of labels [B, T]; emissions are [B, T, L], the mask is [B, T].
+
+    Scores of half precision, as under autocast, are read as float32, and the sum is float32: it can be a large number.
+    """
 
     @staticmethod
     def forward(ctx: Any, *given: torch.Tensor) -> torch.Tensor:
         """Compute value and gradient at once: forward-backward has both."""
-        *scores, labels, mask = (tensor.numpy(force=True) for tensor in given)
-        value, grad = Chain(*scores, mask=mask).log_prob_and_grad(labels)
-        ctx.save_for_backward(*(torch.from_numpy(array).to(given[0]) for array in grad))
-        return given[0].new_tensor(value)
+        labels, mask = (tensor.numpy(force=True) for tensor in given[4:])
+        value, grad = Chain(*map(as_array, given[:4]), mask=mask).log_prob_and_grad(labels)
+        ctx.save_for_backward(*(torch.from_numpy(array).to(own) for array, own in zip(grad, given, strict=False)))
+        return torch.tensor(value, dtype=torch.promote_types(given[0].dtype, torch.float32), device=given[0].device)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, factor: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         """Return the gradient of the scores, times that of the sum."""
-        return *(factor * d for d in ctx.saved_tensors), None, None
+        return *((factor * d).to(d) for d in ctx.saved_tensors), None, None
 
 
 class CRF(torch.nn.Module):
@@ -44,4 +53,4 @@ class CRF(torch.nn.Module):
     def chain(self, emissions: torch.Tensor, mask: torch.Tensor) -> Chain:
         """Return the distribution of the labels: `viterbi`, `marginals`, `nbest` and all other answers."""
         scores = (emissions, self.transitions, self.start, self.end)
-        return Chain(*(tensor.numpy(force=True) for tensor in scores), mask=mask.cpu())
+        return Chain(*map(as_array, scores), mask=mask.numpy(force=True))

@@ -19,8 +19,8 @@ def check_possible(scores: NDArray[np.float64], first: int = 0) -> None:
     """
     if np.isneginf(scores).any():
         number = first + int(np.isneginf(scores).argmax())
-        what = "has no labelling that all constraints allow (given labels, once, order), or scores out of range"
-        raise DataError(f"Sequence {number} of the batch {what}.")
+        what = "has no labelling that all constraints allow (given or allowed labels, steps, once, order)"
+        raise DataError(f"Sequence {number} of the batch {what}, or scores out of range.")
 
 
 def best_labels(scores: Scores, offsets: Offsets) -> Ints:

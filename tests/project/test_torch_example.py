@@ -61,5 +61,35 @@ def test_tensors_that_cannot_be_read_are_refused_in_words() -> None:
     emissions, transitions, _, _ = random_scores()
     with pytest.raises(DataError, match=r"emissions cannot be read as an array: .*detach"):
         Chain(emissions, transitions)
-    with pytest.raises(DataError, match="emissions cannot be read as an array"):
+    with pytest.raises(DataError, match=r"emissions cannot be read as an array: .*numpy\(force=True\)"):
         Chain(emissions.detach().to(torch.bfloat16), transitions.detach())
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_loss_and_gradients_of_long_sequences_in_half_precision_are_finite_and_near_those_of_float32(
+    crf: ModuleType, dtype: str
+) -> None:
+    torch.manual_seed(0)
+    layer, mask = crf.CRF(4), torch.ones(64, 2000, dtype=torch.bool)
+    labels, half = torch.randint(0, 4, mask.shape), torch.randn(64, 2000, 4).to(getattr(torch, dtype))
+    losses, gradients = [], []
+    for emissions in (half, half.float()):
+        layer.zero_grad()
+        losses.append(layer(emissions.requires_grad_(), labels, mask))
+        losses[-1].backward()
+        gradients.append(layer.transitions.grad.clone())
+        assert emissions.grad.dtype == emissions.dtype
+    assert losses[0].dtype == torch.float32
+    assert abs(losses[0]) > torch.finfo(torch.float16).max
+    assert losses[0].item() == losses[1].item()
+    assert torch.equal(*gradients)
+
+
+def test_a_chain_keeps_its_parameters_when_an_optimizer_writes_the_next_ones(crf: ModuleType) -> None:
+    layer, emissions = crf.CRF(3), torch.randn(2, 5, 3)
+    chain = layer.chain(emissions, torch.ones(2, 5, dtype=torch.bool))
+    before = chain.log_z()
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter += 1
+    assert (chain.log_z() == before).all()
