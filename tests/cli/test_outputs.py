@@ -23,6 +23,7 @@ def folder(trained: Path, corpus: Any, tmp_path: Path, monkeypatch: pytest.Monke
         '[sweep]\nconfig = "train.cfg"\ncomponent = "crf_ner"\n[sweep.grid]\nregularizer.rho = [0.1, 1]\n'
     )
     (tmp_path / "news.txt").write_text("Ada sees a dog .\n")
+    (tmp_path / "vectors.txt").write_text("Ada 1 0\nsees 0 1\ndog 1 1\n")
     (tmp_path / "old.jsonl").write_text("{}\n")
     (tmp_path / "project").mkdir()
     (tmp_path / "project" / "config.cfg").write_text("[nlp]\n")
@@ -60,6 +61,7 @@ NOT_ONE = "is a file, not a folder"
     ("explain model Ada -p crf_ner -o project", IS_FOLDER),
     ("explain model -p crf_ner --texts news.txt -o news.txt", READ),
     ("tag model news.txt -p crf_ner --html news.txt", READ),
+    ("vector-classes vectors.txt -o vectors.txt --force", READ),
     ("active model news.txt -p crf_ner -o news.txt", READ),
     ("convert dev.conll dev.conll --from conll2003 --to iob", READ),
     ("init-config dev.conll --force --format conll2003 --train dev.conll", READ),
@@ -152,6 +154,7 @@ WRITTEN = [
         ("out/model-best/", "out/study.log", "out/sweep.html")),
     Row("tag model news.txt -o out", ("out/news.jsonl",)),
     Row("tag model news.txt -o out.conll --to conll", ("out.conll",)),
+    Row("vector-classes vectors.txt -o out.tsv --sizes 3,2", ("out.tsv",)),
     Row("warmup"),
     Row("weigh train.conll --target dev.conll -f conll2003 -o out.conll", ("out.conll",)),
     Row("word-classes train.conll -f conll2003 -o out.tsv --sizes 8,4 --min-count 1", ("out.tsv", "out-4.tsv")),

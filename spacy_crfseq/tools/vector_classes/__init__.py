@@ -37,7 +37,8 @@ def vector_classes(
     RAISES CrfError: If there are no such vectors, fewer than classes, or the output exists without `force`.
     """
     files = vector_files(what)
-    check_output_file(output, *(file for file in files if file.is_file()), force=force)
+    inputs = files[0].iterdir() if files[0].is_dir() else files
+    check_output_file(output, *inputs, force=force)
     vectors = read_vectors(files, n_words)
     if len(vectors.rows) < sizes[0]:
         raise DataError(f"{what}: {sizes[0]:,} classes of {len(vectors.rows):,} vectors are too many. Lower --sizes.")

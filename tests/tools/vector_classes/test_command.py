@@ -90,6 +90,8 @@ def test_words_of_similar_vectors_share_a_class(
     assert len(set(classes.values())) == 9
     assert WordClasses(output, prefixes=[2]).class_of("Town3") == classes["Town3"]
     refused(run("vector-classes", what, "-o", output), "exists", "--force")
+    for file in [*vector_files(str(what))[0].glob("vectors"), *filter(Path.is_file, vector_files(str(what)))]:
+        refused(run("vector-classes", what, "--force -o", file), "is read by this command")
     refused(run("vector-classes", what, "--force -o", output), "3,000 classes of 18 vectors are too many")
 
 
