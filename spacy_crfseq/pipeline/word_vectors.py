@@ -16,6 +16,7 @@ from spacy.vocab import Vocab
 
 from ..corpora.lines import read_lines
 from ..errors import ConfigError, FormatError
+from ..files import collecting
 from ..types import Floats, Ints
 
 ARRAY, LIST, TABLE, VOCAB = ".npy", ".txt", ".parquet", "vocab"
@@ -90,6 +91,8 @@ def read_vectors(files: Sequence[Path], n_words: int) -> WordVectors:
         words, places, rows = _of_array(files[0], files[1], n_words)
     else:
         words, places, rows = _of_text(files[0], n_words)
+    if not len(words) or not rows.size:
+        raise FormatError(files[0], 0, "there are no vectors. Give another source of vectors.")
     finite = np.isfinite(rows.sum(axis=1))[places]
     if not finite.all():
         word = words[int(np.argmin(finite))]
@@ -106,7 +109,8 @@ def read_vectors(files: Sequence[Path], n_words: int) -> WordVectors:
 
 def _of_vocab(folder: Path, n_words: int) -> WordVectors:
     try:
-        vocab = Vocab().from_disk(folder)
+        with collecting():
+            vocab = Vocab().from_disk(folder)
         vectors: Any = vocab.vectors
         if vectors.mode != "default":
             raise ConfigError(
@@ -114,20 +118,23 @@ def _of_vocab(folder: Path, n_words: int) -> WordVectors:
                 "words to learn classes of. Use them by the potential spacy_crfseq.Vectors.v1."
             )
         chosen = list(islice(((key, row) for key, row in vectors.key2row.items() if key in vocab.strings), n_words))
+        if not all(isinstance(key, int) for key, _ in chosen):
+            raise ValueError("its keys are not those of words")
+        words = [vocab.strings[key] for key, _ in chosen]
         rows, places = np.unique([row for _, row in chosen], return_inverse=True)
         data = np.asarray(vectors.data[rows.astype(np.int64)], np.float32)
-    except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
-        if isinstance(error, ConfigError):
-            raise
+    except ConfigError:
+        raise
+    except Exception as error:  # whatever spaCy raises on foreign bytes
         raise FormatError(folder, 0, f"the vectors cannot be read ({error}).") from error
-    return WordVectors([vocab.strings[key] for key, _ in chosen], places.astype(np.int32), data)
+    return WordVectors(words, places.astype(np.int32), data)
 
 
 def _of_array(file: Path, list_: Path, n_words: int) -> WordVectors:
     words = _column(list_) if list_.suffix == TABLE else [word for _, word in read_lines(list_, "utf8")]
     try:
         rows = np.load(file, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+    except Exception as error:  # NumPy parses the header as Python
         raise FormatError(file, 0, f"this is no array of numbers ({error}).") from error
     if rows.ndim != 2 or rows.dtype.kind != "f":
         raise FormatError(file, 0, f"an array {rows.dtype} {list(rows.shape)}, not one of vectors [words, size].")

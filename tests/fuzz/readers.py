@@ -8,6 +8,7 @@ import gzip
 import warnings
 from collections.abc import Callable
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -15,6 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import spacy
 from spacy.tokens import DocBin
+from spacy.vectors import Vectors
+from spacy.vocab import Vocab
 
 from spacy_crfseq import CRF
 from spacy_crfseq.corpora import DOCBIN as SPACY
@@ -35,6 +38,7 @@ from spacy_crfseq.papers.labelled_features.feature_file import read_features
 from spacy_crfseq.pipeline.configs import load_config
 from spacy_crfseq.pipeline.readers import create_conll_reader, create_crfsuite_reader, read_gold
 from spacy_crfseq.pipeline.texts import read_documents
+from spacy_crfseq.pipeline.word_vectors import read_vectors, vector_files
 from spacy_crfseq.schemes import TagSpan
 from spacy_crfseq.tools.annotate.journal import Decision, Journal, Pins, TextTokens
 from spacy_crfseq.tools.name_lists.gazetteer import Gazetteer
@@ -81,6 +85,8 @@ JOURNAL = JSON_LINES.pack([
 ])  # fmt: skip
 CLASSES, LISTED = b"0010\tbank\t7\n0011\tOslo\t5\n1\tthe\t90\n", b"New York\nOslo\n"
 PATTERNS = b'{"label": "GPE", "pattern": "New York"}\n{"label": "GPE", "pattern": [{"LOWER": "oslo"}]}\n'
+VOCAB = Vocab(strings=["Ada", "Oslo"])
+VOCAB.vectors = Vectors(data=np.eye(2, dtype=np.float32), keys=["Ada", "Oslo"], strings=VOCAB.strings)
 SHARES = b"# a comment\nLOWER=oslo\tLOC=0.8\nSHAPE=Xxx\tPER=0.2..0.5 LOC=0.1\n"
 SWEEP = b'[nlp]\nlang = "xx"\n\n[sweep]\n\n[sweep.grid]\nregularizer.rho = [1, 2]\n'
 
@@ -134,6 +140,39 @@ def classes(path: Path) -> Any:
     stored.from_state(found.to_state())
     assert known == [[function(word) for word in ("Oslo", "", "é")] for function in stored.functions("x").values()]
     return known
+
+
+def vectors(path: Path) -> Any:
+    """Return word vectors; an array has its words beside it."""
+    path.with_suffix(".txt").write_text("Ada\nOslo\n") if path.suffix == ".npy" else None
+    read = read_vectors(vector_files(str(path)), 100)
+    assert len(read.words) == len(read.places)
+    assert np.isfinite(read.rows).all()
+    return read.words
+
+
+def vocab_with(name: str) -> Callable[[Path], Any]:
+    """Return a reader of the vectors of a pipeline, one of whose files is given."""
+
+    def read(path: Path) -> Any:
+        folder = path.with_name(f"{path.name}.vocab")
+        VOCAB.to_disk(folder)
+        (folder / name).write_bytes(path.read_bytes())
+        return vectors(folder)
+
+    return read
+
+
+def file_of_vocab(name: str) -> bytes:
+    with TemporaryDirectory() as folder:
+        VOCAB.to_disk(folder)
+        return (Path(folder) / name).read_bytes()
+
+
+def array() -> bytes:
+    file = BytesIO()
+    np.save(file, np.eye(2, dtype=np.float32))
+    return file.getvalue()
 
 
 def journal(path: Path) -> Any:
@@ -214,6 +253,11 @@ READERS = [
     Reader("words.spacy", DOCS, texts(SPACY), DOCBIN),
     Reader("classes.tsv", CLASSES, classes),
     Reader("classes.tsv.gz", gzip.compress(CLASSES), classes, GZIP),
+    Reader("vectors.vec", b"2 3\nAda 1 0 0.5\nOslo -1e-3 2 0\n", vectors),
+    Reader("vectors.npy", array(), vectors),
+    Reader("rows", file_of_vocab("vectors"), vocab_with("vectors")),
+    Reader("keys", file_of_vocab("key2row"), vocab_with("key2row"), MSGPACK),
+    Reader("strings.json", file_of_vocab("strings.json"), vocab_with("strings.json"), JSON),
     Reader("names.txt", LISTED, lambda path: Phrases(path).table),
     Reader("names.jsonl", PATTERNS, lambda path: Phrases(path).table, JSON_LINES),
     Reader("gazetteer.txt", LISTED, lambda path: Gazetteer(path).words),
