@@ -94,6 +94,15 @@ MinScore = Annotated[
         help="Of annotated spans: those with a lower score are unknown", show_default="0", rich_help_panel=_LAYOUT
     ),
 ]
+Match = Annotated[
+    str | None,
+    typer.Option(
+        help="Of spans given as texts without positions: all marks all their occurrences, first the first one, order "
+        "the first one after the span before",
+        show_default="none",
+        rich_help_panel=_LAYOUT,
+    ),
+]
 Given = Annotated[
     str | None,
     typer.Option(

@@ -160,6 +160,7 @@ class Asked(NamedTuple):
     rename: str | None = None
     outside: str | None = None
     min_score: float | None = None
+    match: str | None = None
 
     def layout(self, layouts: Mapping[str, Preset] = GOLD) -> Preset | None:
         """Return the layout given by name or by columns; None if neither is.
@@ -193,7 +194,7 @@ class Asked(NamedTuple):
                 raise ConfigError(f"--rename {self.rename}: give labels of XML and new names, as in name=author,ref=O.")
             names = {**layout.form.rename, **{old: new for old, _, new in pairs}}
             layout = layout._replace(form=layout.form._replace(rename=names))
-        given = {"outside": self.outside, "min_score": self.min_score}
+        given = {"outside": self.outside, "min_score": self.min_score, "match": self.match}
         rules: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         if layout is not None and rules:
             if layout.spans is None:

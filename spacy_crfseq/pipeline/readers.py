@@ -256,6 +256,7 @@ def create_annotation_reader(
     format: str | None = None,
     outside: str = "known",
     min_score: float = 0.0,
+    match: str = "none",
     group: str = "",
 ) -> "CorpusReader":
     """Create a reader of annotated spans in texts (``spacy_crfseq.AnnotationReader.v1``).
@@ -269,9 +270,12 @@ def create_annotation_reader(
     format (str | None): jsonl, brat, webanno or parquet; None for that of the ending.
     outside (str): "known" if text outside of spans is in no entity, "unknown" if nobody has looked for all entities.
     min_score (float): Spans with a lower score are unknown, both as entities and as text in none.
+    match (str): How spans that come as texts without positions are looked up: "all" marks all occurrences of a text,
+        "first" the first one (the next one if it is given again), and "order" the first one after the span before;
+        "none" refuses them.
     The settings and the errors are those of `create_conll_reader`.
     """
-    path, rules = _given(path), SpanRules(outside, min_score).check()
+    path, rules = _given(path), SpanRules(outside, min_score, match).check()
     layout = span_layout(path, format)._replace(encoding=encoding, spans=rules)
     return CorpusReader(CorpusSettings(path, layout, limit=limit, weight=weight, group=group))
 

@@ -64,7 +64,10 @@ class Case(NamedTuple):
         given = dict(zip(words[::2], words[1::2], strict=True))
         score = given.get("--min-score")
         return Asked(
-            columns=given.get("--columns"), outside=given.get("--outside"), min_score=float(score) if score else None
+            columns=given.get("--columns"),
+            outside=given.get("--outside"),
+            min_score=float(score) if score else None,
+            match=given.get("--match"),
         )
 
     @property
@@ -171,6 +174,12 @@ CASES = [
     Case("A JSON array", {"a.json": [{**LINE, "entities": LISTS}]}),
     Case("Scores, as models give them", {"a.jsonl": {**LINE, "predictions": SCORED}}, "--min-score 0.5",
          Counts({"PER": 1, "LOC": 1}, 6, 1), "1 span below min_score; the tokens there are unknown"),
+    Case("Texts without positions, as language models give them", {"a.jsonl": {**LINE, "entities": [
+        {"text": "Ada", "label": "PER"}, {"text": "BO", "label": "PER"}, {"text": "new york", "label": "LOC"},
+        {"text": "Eve", "label": "PER"}]}}, "--match all",
+         said="1 span left out that came as a text: 1 is not in the text"),
+    Case("Texts by label", {"a.jsonl": {**LINE, "entities": {"PER": ["Ada", "Bo"], "LOC": ["New York"]}}},
+         "--match all"),
     Case("Only some entities are annotated", {"a.jsonl": {**LINE, "spans": DICTS}}, "--outside unknown",
          Counts(known=4, unknown=3)),
     Case("Spans that overlap", {"a.jsonl": {**LINE, "spans": [*DICTS, {"start": 14, "end": 17, "label": "ORG"}]}},

@@ -81,6 +81,7 @@ def test_files_that_are_of_no_use_are_refused(records: Any, rules: SpanRules, sa
     [
         ({"outside": "O"}, "outside = 'O': give 'known' or 'unknown'"),
         ({"min_score": 2.0}, "must be a number from 0 to 1"),
+        ({"match": "best"}, "give 'none', 'all', 'first' or 'order'"),
         ({"format": "csv"}, "format csv: unknown"),
     ],
 )

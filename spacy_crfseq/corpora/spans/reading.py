@@ -12,6 +12,7 @@ from .brat import read_brat
 from .counting import Counting
 from .inception import read_webanno
 from .json_formats import read_json
+from .matching import with_places
 from .placing import sentence_of, tokens_of
 from .records import Item, Notes, Skipped, failed
 from .rules import DEFAULT, SpanRules
@@ -53,7 +54,7 @@ def read_annotations(
 def _sentences(
     path: Path, tokenize: Tokenize, notes: Notes, items: Callable[[], Iterator[Item]], rules: SpanRules
 ) -> Iterator[Sentence | FormatError]:
-    empty, counting, before = True, Counting(items), (len(notes.spans), notes.total)
+    empty, counting, before = True, Counting(items), (len(notes.spans), len(notes.unmatched), notes.total)
     n_spans = n_scored = 0
     for number, item in enumerate(items()):
         if isinstance(item, FormatError):
@@ -68,22 +69,27 @@ def _sentences(
         n_spans, n_scored = n_spans + len(text.spans), n_scored + sum(span.score is not None for span in text.spans)
         try:
             words, spaces = _tokens(text.words, text.text, tokenize)
-            yield sentence_of(
-                counting.placed(text, line, notes), tokens_of(words, spaces), rules, (line, number), notes
-            )
+            placed = with_places(counting.placed(text, line, notes), rules.match, line, notes)
+            yield sentence_of(placed, tokens_of(words, spaces), rules, (line, number), notes)
         except DataError as error:
             yield FormatError(path, line, str(error))
         empty = False
     if empty:
         said = "; ".join(text for text, _ in notes.messages(path))
         yield FormatError(path, 0, f"no annotated text in the file. {said}".strip())
-    lost, total = len(notes.spans) - before[0], notes.total - before[1]
+    lost, total = len(notes.spans) - before[0], notes.total - before[2]
+    strange = [(line, f"{span.text!r} {why}") for line, span, why in notes.unmatched[before[1] :]]
     if failed(lost, total):
         examples = "; ".join(f"line {line}: {what}" for line, what in notes.spans[before[0] : before[0] + 2])
         yield FormatError(
             path,
             0,
             f"{lost:,} of {total:,} spans cannot be used, such as {examples}. Are positions those of characters?",
+        )
+    elif failed(len(strange), total):
+        examples = "; ".join(f"line {line}: {what}" for line, what in strange[:2])
+        yield FormatError(
+            path, 0, f"{len(strange):,} of {total:,} spans that came as texts have no place, such as {examples}."
         )
     if rules.min_score and n_spans and not n_scored:
         yield FormatError(

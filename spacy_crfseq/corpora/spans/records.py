@@ -11,6 +11,8 @@ from ...errors import FormatError
 
 INCORRECT = "incorrect"
 """The column of spans that are known to be wrong; only present where a text has one."""
+NOWHERE = -1
+"""Start and end of a span that comes as a text without a position."""
 LISTED = 5
 """Number of spans that a warning lists."""
 MOST = 0.5
@@ -30,6 +32,11 @@ class CharSpan(NamedTuple):
     label: str
     text: str = ""
     score: float | None = None
+
+    @property
+    def placed(self) -> bool:
+        """Whether it has a position."""
+        return self.start != NOWHERE
 
 
 class Unusable(NamedTuple):
@@ -85,6 +92,7 @@ class Notes:
     total: The number of spans, before any is left out.
     spans, overlapping, doubtful: Spans with their line and what is wrong, those in the way of others, and those that
         fit two places.
+    unmatched: Spans that came as texts, with their line, which are not at a place of their own, and why.
     unsure: The number of spans below the least score.
     """
 
@@ -93,6 +101,7 @@ class Notes:
         self.spans: list[tuple[int, str]] = []
         self.overlapping: list[tuple[int, str]] = []
         self.doubtful: list[tuple[int, str]] = []
+        self.unmatched: list[tuple[int, CharSpan, str]] = []
 
     def messages(self, path: Path, listed: int = LISTED) -> list[tuple[str, list[str]]]:
         """Return messages, each with a list of places."""
@@ -102,6 +111,13 @@ class Notes:
             lines.append((f"{path}: texts left out: {reasons}.", []))
         if self.unsure:
             lines.append((f"{path}: {_number(self.unsure)} below min_score; the tokens there are unknown.", []))
+        if self.unmatched:
+            by_reason = Counter(reason for *_, reason in self.unmatched).most_common()
+            counts = ", ".join(f"{count:,} {reason}" for reason, count in by_reason)
+            places = [f"{path}:{line}: {span.text!r} ({span.label}) {why}" for line, span, why in self.unmatched]
+            more = ["..."] if len(places) > listed else []
+            said = f"{path}: {_number(len(places))} left out that came as a text: {counts}."
+            lines.append((said, [*places[:listed], *more]))
         for spans, text in (
             (self.spans, "cannot be used; the tokens there count as not annotated."),
             (

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ...errors import DataError
-from .records import CharSpan
+from .records import NOWHERE, CharSpan
 
 STARTS = ("start", "start_char", "start_offset", "startOffset", "char_start", "begin", "offset")
 ENDS = ("end", "end_char", "end_offset", "endOffset", "char_end", "stop")
@@ -19,10 +19,17 @@ SCORES = ("score", "confidence", "probability")
 
 
 def listed(entry: Mapping[str, Any], key: str) -> list[Any]:
-    """Return the list of spans under a key; RAISES DataError: If there is something else."""
+    """Return the list of spans under a key, also of lists of texts by label.
+
+    RAISES DataError: If there is something else.
+    """
     value = entry.get(key)
     if value is None or value in ("", {}):
         return []
+    if isinstance(value, dict) and all(
+        isinstance(texts, list) and all(map(_is_text, texts)) for texts in value.values()
+    ):
+        return [{"text": text, "label": label} for label, texts in value.items() for text in texts]
     if not isinstance(value, list):
         raise DataError(f'expected a list of spans under "{key}", but found {_shown(value)}.{_advice(value)}')
     return value
@@ -40,6 +47,8 @@ def spans_of(items: Iterable[Any]) -> list[CharSpan]:
 def token_spans(items: Iterable[Any], words: Sequence[str], *, inclusive: bool) -> list[CharSpan]:
     """Return spans given by numbers of words, in characters of the words with one space between them.
 
+    Those that come as texts have no position yet.
+
     inclusive: Whether the second number is that of the last word, rather than that of the word after it.
     """
     starts, at = [], 0
@@ -48,6 +57,9 @@ def token_spans(items: Iterable[Any], words: Sequence[str], *, inclusive: bool) 
         at += len(word) + 1
     spans = []
     for span in (span for item in items for span in _spans(item)):
+        if not span.placed:
+            spans.append(span)
+            continue
         end = span.end + inclusive
         if not 0 <= span.start < end <= len(words):
             raise DataError(f"the words {span.start} to {span.end} of a span are not among the {len(words)} words.")
@@ -58,6 +70,8 @@ def token_spans(items: Iterable[Any], words: Sequence[str], *, inclusive: bool) 
 def _spans(item: Any) -> list[CharSpan]:
     """Return the span that an object or a list [start, end, label] describes, once for each of its labels."""
     start, end, label, text, score = _fields(item)
+    if start is None and end is None and _is_text(phrase := _phrase(item)):
+        start, end, text = NOWHERE, NOWHERE, phrase
     labels = label if isinstance(label, list) and label else [label]
     is_label = all(type(name) is str and name and name == name.strip() for name in labels)
     if type(start) is not int or type(end) is not int or not is_label:
@@ -80,6 +94,18 @@ def _fields(item: Any) -> tuple[Any, Any, Any, Any, Any]:
     if end is None and type(start) is int and type(item.get("length")) is int:
         end = start + item["length"]
     return start, end, label, _first(item, TEXTS), _first(item, SCORES)
+
+
+def _phrase(item: Any) -> Any:
+    """Return the text of a span without positions, None if there is none."""
+    if not isinstance(item, dict) or _is_piece(item):
+        return None
+    phrase, entity = _first(item, PHRASES), item.get("entity")
+    return entity if phrase is None and _first(item, LABELS) != entity else phrase
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
 
 
 def _first(item: Mapping[str, Any], names: Iterable[str]) -> Any:

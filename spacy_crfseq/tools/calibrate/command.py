@@ -26,6 +26,7 @@ def calibrate_cli(
     encoding: options.Encoding = None,
     outside: options.Outside = None,
     min_score: options.MinScore = None,
+    match: options.Match = None,
     output: Annotated[Path | None, options.output("Folder for a calibrated copy", default="store it in MODEL")] = None,
     component: options.Components = None,
     bins: Annotated[int, typer.Option(min=1, help="Bins of the reliability table")] = 10,
@@ -67,7 +68,7 @@ def calibrate_cli(
     done = calibrate(
         model,
         joined(files),
-        layout=Asked(format, columns, scheme, encoding, outside=outside, min_score=min_score),
+        layout=Asked(format, columns, scheme, encoding, outside=outside, min_score=min_score, match=match),
         output=output,
         component=component,
         bins=bins,

@@ -46,6 +46,7 @@ def debug_data_cli(
     rename: options.Rename = None,
     outside: options.Outside = None,
     min_score: options.MinScore = None,
+    match: options.Match = None,
     cost: Annotated[bool, typer.Option(help="With --config: estimate the time of training")] = True,
     cross_validate: Annotated[
         int | None, typer.Option(metavar="K", help="With --config: find annotation errors with K folds")
@@ -82,7 +83,7 @@ def debug_data_cli(
         file,
         dev=dev,
         config_path=config_path,
-        layout=Asked(format, columns, scheme, encoding, rename, outside, min_score),
+        layout=Asked(format, columns, scheme, encoding, rename, outside, min_score, match),
         cost=cost,
         cross_validate=cross_validate,
         number=number,

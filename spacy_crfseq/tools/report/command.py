@@ -26,6 +26,7 @@ def report_cli(
     encoding: options.Encoding = None,
     outside: options.Outside = None,
     min_score: options.MinScore = None,
+    match: options.Match = None,
     train: Annotated[
         Path | None,
         typer.Option("--train", help="Log of the training", show_default=f"{LOG} in the folder that holds MODEL"),
@@ -57,7 +58,7 @@ def report_cli(
         model,
         joined(files),
         output=output,
-        layout=Asked(format, columns, scheme, encoding, outside=outside, min_score=min_score),
+        layout=Asked(format, columns, scheme, encoding, outside=outside, min_score=min_score, match=match),
         train=train,
         corpus=corpus,
         component=component,
