@@ -25,7 +25,10 @@ def aggregate_cli(
     source: Annotated[
         list[str],
         typer.Option(
-            "--source", "-s", metavar="NAME=SOURCE", help="Annotated file over the same texts, or pipeline; repeat it"
+            "--source",
+            "-s",
+            metavar="NAME=SOURCE",
+            help="Annotated file over the same texts, pipeline, or patterns; repeat it",
         ),
     ],
     output: Annotated[Path, options.output("File .spacy for the texts with their labels")],
@@ -61,7 +64,8 @@ def aggregate_cli(
 ) -> None:
     """Make one set of entity labels, with probabilities, of what many doubtful sources say about the same texts.
 
-    A source is an annotated file with the words of the texts, in any layout, or a pipeline, which tags them. The label
+    A source is an annotated file with the words of the texts, in any layout, a pipeline, which tags them, or a file
+    .jsonl with patterns of an entity ruler, which says nothing outside of its spans, as those of --abstain. The label
     model learns how far to trust each source for each label, from where the sources agree: without gold labels, or with
     some (--gold). The output has the best labels as entities, and notes the probabilities of all others for the loss
     spacy_crfseq.CrossEntropy.v1, by which a component learns them.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -39,7 +40,8 @@ UNKNOWN = ""
 class SourceSettings(NamedTuple):
     """What the sources are, and how their labels are read.
 
-    places (Mapping[str, str]): By the names of the sources, annotated files over the same texts, or pipelines.
+    places (Mapping[str, str]): By the names of the sources, annotated files over the same texts, pipelines, or files
+        .jsonl with patterns of an entity ruler, which say nothing outside of their spans.
     renamed (Mapping[str, str]): New names of labels.
     labels (Sequence[str]): Labels to learn; none for all that occur.  Spans of others are left out.
     abstaining (Sequence[str]): Sources that say nothing of tokens outside their spans, such as short lists.
@@ -147,11 +149,15 @@ def _said(
     """Yield the name of each source, and its tags of all words, `UNKNOWN` where it says nothing."""
     for name, place in sources.places.items():
         is_pipeline = (Path(place) / "config.cfg").is_file() or is_package(place)
-        docs = _predicted(place, texts) if is_pipeline else _annotated(nlp, Path(place), layout)
+        is_ruler = not is_pipeline and _has_patterns(Path(place))
+        if is_pipeline or is_ruler:
+            docs = _predicted(_ruler(nlp.lang or "xx", Path(place)) if is_ruler else load_pipeline(place), texts)
+        else:
+            docs = _annotated(nlp, Path(place), layout)
         words = [token.text for doc in docs for token in doc]
         _check_words(f"The source {name!r}, {place}", words, texts)
         tags = [tag for doc in docs for tag in _tags(doc)]
-        abstains = name in sources.abstaining
+        abstains = is_ruler or name in sources.abstaining
         yield name, [UNKNOWN if abstains and tag == OUTSIDE else tag for tag in tags]
 
 
@@ -161,11 +167,34 @@ def _annotated(nlp: Language, path: Path, layout: layouts.Format) -> list[Doc]:
     return [example.reference for example in read_gold(nlp, path, layout_of(path, layout, nlp), ()).examples]
 
 
-def _predicted(place: str, texts: _GivenTexts) -> list[Doc]:
+def _has_patterns(path: Path) -> bool:
+    """Whether a file has patterns of an entity ruler, as its first line shows."""
+    if path.suffix != ".jsonl" or not path.is_file():
+        return False
+    with path.open(encoding="utf8", errors="replace") as lines:
+        try:
+            first = json.loads(next(lines, ""))
+        except ValueError:
+            return False
+    return isinstance(first, dict) and "pattern" in first and "text" not in first
+
+
+def _ruler(lang: str, path: Path) -> Language:
+    """Return a pipeline of an entity ruler; RAISES ConfigError: If it cannot use the patterns."""
+    import spacy
+
+    nlp = spacy.blank(lang)
+    try:
+        nlp.add_pipe("entity_ruler").from_disk(path)  # type: ignore[attr-defined]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"{path}: the entity ruler cannot use these patterns: {error}") from error
+    return nlp
+
+
+def _predicted(pipeline: Language, texts: _GivenTexts) -> list[Doc]:
     """Return the texts as a pipeline annotates them."""
     from spacy.tokens import Doc
 
-    pipeline = load_pipeline(place)
     copies = (
         Doc(pipeline.vocab, [token.text for token in doc], [bool(token.whitespace_) for token in doc])
         for doc in texts.docs

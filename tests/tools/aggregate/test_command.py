@@ -91,6 +91,14 @@ def test_a_source_that_abstains_says_nothing_outside_its_spans(folder: Path, run
     assert votes["careful", "O"] > 0
 
 
+def test_patterns_are_a_source_that_says_nothing_outside_its_spans(folder: Path, run: Run) -> None:
+    lines = [{"label": "PER", "pattern": "Bob Lee"}, {"label": "LOC", "pattern": [{"LOWER": "oslo"}]}]
+    Path("rules.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    report = json.loads(worked(run(*f"{COMMAND} --source rules=rules.jsonl --json".split())).stdout)
+    votes = {row["label"]: row["votes"] for row in report["estimated"] if row["source"] == "rules"}
+    assert votes == {"O": 0, "LOC": 40, "PER": 40, "all": 80}
+
+
 @pytest.mark.parametrize(
     ("more", "messages"),
     [
@@ -105,6 +113,7 @@ def test_a_source_that_abstains_says_nothing_outside_its_spans(folder: Path, run
         ("--model best", ["--model best: unknown"]),
         ("--model majority --previous", ["Only in a label model of the kind hmm"]),
         ("--source ruler=none.iob", ["none.iob"]),
+        ("--source ruler=bad.jsonl", ["bad.jsonl: the entity ruler cannot use these patterns"]),
         ("-o out.conll", ["ends in .spacy"]),
     ],
 )
@@ -113,6 +122,7 @@ def test_refused_and_nothing_is_written(folder: Path, run: Run, more: str, messa
     write(Path("changed.iob"), sentences=[[("Eve", "O"), *SENTENCES[0][1:]], *SENTENCES[1:]])
     write(Path("new.iob"), sentences=[[("Eve", "O")]])
     write(Path("types.iob"), sentences=[[(word, "B-ORG") for word, _ in SENTENCES[0]]])
+    Path("bad.jsonl").write_text('{"label": "PER", "pattern": [{"NONE": 1}]}\n')
     before = sorted(folder.iterdir())
     refused(run(*COMMAND.split(), *more.split()), *messages)
     assert sorted(folder.iterdir()) == before
