@@ -184,10 +184,10 @@ def fit_cli(
           --paths.train train.conll
     """
     overrides = options.config_overrides(ctx, config_path)
-    if output is None and folds is None:
-        raise ConfigError("Give --output DIR for the models, or --cross-validate K to print scores only.")
     if group is not None and folds is None:
         raise ConfigError("--group keeps texts together in folds: give --cross-validate K, too.")
+    if output is None and folds is None:
+        raise ConfigError("Give --output DIR for the models, or --cross-validate K to print scores only.")
     if folds is not None:
         for option, value in {"dask": dask, "from": start, "resume": resume or None}.items():
             if value is not None:

@@ -7,8 +7,8 @@ from pathlib import Path
 from ..errors import FormatError
 from .lines import Sentence
 
-FILE, DOCUMENT = "file", "document"
-"""Groups by the file of a text, and by the document that the file marks."""
+FILE, DOCUMENT, COLUMN = "file", "document", "group"
+"""Groups by the file of a text, by the document that the file marks, and by the column of this name."""
 
 
 def group_of(sentence: Sentence, by: str, path: Path) -> str:
@@ -27,5 +27,10 @@ def group_of(sentence: Sentence, by: str, path: Path) -> str:
     value = sentence.columns[by][0] if by in sentence.columns else sentence.comments.get(by, "")
     if not value:
         there = ", ".join([*sentence.columns, *sentence.comments, DOCUMENT, FILE])
-        raise FormatError(Path(file), sentence.line, f"this text has no group {by!r}. It can be one of: {there}.")
+        advice = f" For a column of the file, name it in the setting columns of the reader, as {by!r}." * (
+            by == COLUMN not in sentence.columns
+        )
+        raise FormatError(
+            Path(file), sentence.line, f"this text has no group {by!r}. It can be one of: {there}.{advice}"
+        )
     return value

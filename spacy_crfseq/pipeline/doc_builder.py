@@ -116,6 +116,11 @@ class DocBuilder:
         self.invalid = self.first_invalid = 0
         self._draw = Random(1).random
 
+    @property
+    def path(self) -> Path:
+        """The file that it reads."""
+        return Path(self._settings.path)
+
     def gold(self, sentences: list[Sentence], forms: Iterable[Starts]) -> Iterator[Gold]:
         """Yield a gold doc for each form of a doc made of these sentences."""
         settings = self._settings

@@ -438,9 +438,10 @@ class CorpusReader:
         yield from self._each(nlp, encode)
 
     def _gold(self, nlp: Language) -> Iterator[Gold]:
-        docs = self._each(
-            nlp, lambda builder, sentences: chain.from_iterable(starmap(builder.gold, self._docs(sentences)))
-        )
+        def build(builder: DocBuilder, sentences: Iterator[Sentence]) -> Iterator[Gold]:
+            return chain.from_iterable(starmap(builder.gold, self._docs(sentences, builder.path)))
+
+        docs = self._each(nlp, build)
         return islice(docs, self._settings.limit or None)
 
     def _parts(self) -> list[FilePart]:
@@ -461,12 +462,12 @@ class CorpusReader:
                 how = f"{'it is' if single else 'they are'} read as conlleval does"
                 warnings.warn(f"{where}: {what}; {how}.", stacklevel=3)
 
-    def _docs(self, sentences: Iterator[Sentence]) -> Iterator[tuple[list[Sentence], list[Starts]]]:
+    def _docs(self, sentences: Iterator[Sentence], path: Path) -> Iterator[tuple[list[Sentence], list[Starts]]]:
         """Yield the sentences of each doc, and its forms."""
         settings, draw = self._settings, Random(0).random
 
         def whole(sentence: Sentence) -> tuple[int, str]:
-            return sentence.document, group_of(sentence, settings.group, settings.path) if settings.group else ""
+            return sentence.document, group_of(sentence, settings.group, path) if settings.group else ""
 
         def forms(n: int, starts: Starts) -> list[Starts]:
             return [*([[True] * n] if settings.twice else []), starts]
@@ -482,7 +483,7 @@ class CorpusReader:
             return
         run = list(islice(sentences, 1))
         for sentence in sentences:
-            if whole(sentence) != whole(run[0]) or "weight" in sentence.columns or draw() >= settings.joined:
+            if whole(run[0]) != whole(sentence) or "weight" in sentence.columns or draw() >= settings.joined:
                 yield run, forms(len(run), None)
                 run = []
             run.append(sentence)

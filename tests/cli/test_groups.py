@@ -8,8 +8,13 @@ from typing import Any
 import pytest
 import spacy
 from spacy.tokens import DocBin
+from spacy.util import registry
+from thinc.api import Config
 
 from spacy_crfseq.cli.fit import cross_validate
+from spacy_crfseq.corpora.layouts import Asked
+from spacy_crfseq.errors import FormatError
+from spacy_crfseq.tools.init_config import Wanted, complete, init_config
 from tests.commands import Corpus, Run, refused, worked
 
 TEXTS = [(f"Ada{i} saw Oslo{i % 7}", f"bank{i % 5}") for i in range(40)]
@@ -119,6 +124,22 @@ def test_no_group_is_in_two_parts_of_a_split(
     assert sum(map(len, parts)) == len(set.union(*parts)) == 5
 
 
+@pytest.mark.parametrize("settings", ['unit = "passage"', "joined = 0.5", 'unit = "document"', ""])
+def test_a_text_without_a_group_is_named_by_its_file_and_line(settings: str, tmp_path: Path) -> None:
+    """However sentences are joined, and whatever the path is."""
+    path, reader = of_column(tmp_path)
+    config = Config().from_str(f'[r]\n{reader}\npath = "{tmp_path}/*.conll"\ngroup = "source"\n{settings}')
+    with pytest.raises(FormatError, match=f"/{path}:1: this text has no group 'source'"):
+        list(registry.resolve(config)["r"](spacy.blank("xx")))
+
+
+def test_init_config_reads_the_column_of_groups(tmp_path: Path) -> None:
+    path, _ = of_column(tmp_path)
+    settings = complete(Wanted(task="ner", layout=Asked(columns="word,ent,group"), train=tmp_path / path))
+    config = Config().from_str(init_config(settings))
+    assert config["corpora"]["train"]["columns"] == ["word", "ent", "group"]
+
+
 def test_groups_of_docs_are_kept_in_a_docbin(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     of_column(tmp_path)
@@ -135,6 +156,10 @@ def test_groups_of_docs_are_kept_in_a_docbin(run: Run, tmp_path: Path, monkeypat
         ("convert a.conll b.conll --columns word,ent,group --to word,ent --group group", "give --split SHARES"),
         ("convert a.conll b.conll --columns word,ent,group --to word,ent --split 1,1 --group file", "are too few"),
         ("fit c.cfg --group group -o training", "give --cross-validate K"),
+        ("fit c.cfg --group group", "give --cross-validate K"),
+        ("fit c.cfg --group group --cross-validate 2 --corpora.train.columns [\"word\",\"ent\",\"_\"]",
+         "a.conll:1: this text has no group 'group'. It can be one of: ent, document, file. For a column of the file, "
+         "name it in the setting columns of the reader"),
         ("fit c.cfg --group source --cross-validate 2", "a.conll:1: this text has no group 'source'"),
     ],
 )  # fmt: skip

@@ -23,7 +23,7 @@ from ...corpora.saved_models import read_saved_model
 from ...errors import ConfigError, DataError
 from ...files import replacing
 from ...pipeline.texts import load_docs
-from ...pipeline.written import ColumnWriter, Form
+from ...pipeline.written import COLUMNS, ColumnWriter, Form
 from ...schemes import decode_lenient, encode, scheme_named
 
 if TYPE_CHECKING:
@@ -79,14 +79,18 @@ def corpus_of(
     return CorpusSettings(source, layout, unit=unit, chunks_key=CHUNKS_KEY, on_invalid=on_invalid)
 
 
-def target_layout(target: Path, to: str | None, scheme: str = "IOB2") -> Preset:
+def target_layout(target: Path, to: str | None, scheme: str = "IOB2", source: Preset | None = None) -> Preset:
     """Return the layout to write, in a scheme for the tags of spans.
 
+    source (Preset | None): The layout of the corpus, whose columns a file .conll gets by default.
     to (str | None): The name of a layout, or columns with commas between; None for that of the ending.
     RAISES ConfigError: If it cannot be written, or is unknown.
     """
     scheme = scheme_named(scheme, "--to-scheme")
     name = to or layouts.layout_by_ending(target, TARGETS) or target.suffix[1:]
+    if to is None and name == COLUMNS and source is not None and source.name != DOCBIN:
+        name = ",".join(column for column in _written(source) if column in layouts.COLUMNS)
+        return layouts.own_layout(name)._replace(scheme=scheme)
     if to is None and name not in TARGETS:
         names = f"{', '.join(TARGETS)}, or columns, as in word,tag"
         raise ConfigError(

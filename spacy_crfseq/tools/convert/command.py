@@ -53,7 +53,7 @@ def convert_cli(
             "--to",
             "-t",
             help=f"Layout of OUTPUT: {', '.join(TARGETS)}; or its columns, such as word,tag",
-            show_default="by its ending",
+            show_default="by its ending; of .conll, the columns of the input",
         ),
     ] = None,
     to_scheme: Annotated[str, typer.Option(help=f"Tag scheme of spans in OUTPUT: {', '.join(SPAN_SCHEMES)}")] = "IOB2",
@@ -114,7 +114,7 @@ def convert_cli(
     read_by = load_config(config, {}).interpolate() if config else {}
     asked = Asked(format, columns, scheme, encoding, rename, outside, min_score, match)
     corpus = corpus_of(source, asked, labels=labels, unit=unit, on_invalid=on_invalid, config=read_by)
-    layout = target_layout(target, to, to_scheme)  # a model is no corpus, whatever OUTPUT is called
+    layout = target_layout(target, to, to_scheme, corpus.layout)  # a model is no corpus, whatever OUTPUT is called
     block = read_by.get("nlp", {})
     tokenizer = {"nlp": {"tokenizer": block["tokenizer"]}} if block.get("tokenizer") else {}
     nlp = spacy.blank(block.get("lang", lang), config=tokenizer)

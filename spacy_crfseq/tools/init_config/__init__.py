@@ -285,7 +285,7 @@ def _render(settings: ConfigSettings, output: str) -> str:
     # a chunker sees a tagger's tags, or those of the corpus, which spaCy's reader does not pass on
     tagged = "tagger" in tasks or ("tag" in layout.columns and layout.name != DOCBIN and layout.form is None)
     learned = {column for column, task in TASK_OF.items() if task in tasks}
-    learned |= {"word", "weight", *(["tag"] if "chunker" in tasks and tagged else [])}
+    learned |= {"word", "weight", "group", *(["tag"] if "chunker" in tasks and tagged else [])}
     paths = {name: path and str(path) for name, path in settings._asdict().items() if name in PATHS}
     return _template().render(
         {**settings._asdict(), **paths}, factories=TASKS, output=output, tagged=tagged, incorrect=INCORRECT,

@@ -159,7 +159,7 @@ def tag(
     model_folder(str(model))
     if dask is not None and processes > 1:
         raise ConfigError(f"--dask {dask} has workers of its own: leave --processes out.")
-    target = to or layout_by_ending(output, TARGETS) or "jsonl"
+    target = to or _by_ending(output) or "jsonl"
     check_choice("--to", target, TARGETS, " format")
     settings = TagSettings(str(model), target, scores, strict, partial(load_code, code and code.absolute()))
     inputs = input_files(settings, list(map(Path, files)), layout, output)
@@ -174,6 +174,12 @@ def tag(
             run = workers.map if workers is not None else map if processes == 1 else partial(in_processes, processes)
             new = _tag(todo, settings, run)
     return TagReport(before.plus(new), new, len(todo), len(inputs) - len(todo), perf_counter() - started)
+
+
+def _by_ending(output: Path) -> str | None:
+    """Return the layout of the ending of a file to write: that which the ending is for, or which it names."""
+    ending = output.suffix[1:]
+    return layout_by_ending(output, TARGETS) or (ending if ending in TARGETS and not output.is_dir() else None)
 
 
 def _tag(files: Sequence[InputFile], settings: TagSettings, run: Callable[..., Iterator[TaggedPart]]) -> TagCounts:

@@ -219,6 +219,11 @@ def test_layouts_come_from_endings_and_first_lines(run: Run, source: Path) -> No
         run("convert", source, source.with_name("out.txt")),
         "out.txt: no layout that can be written has the ending '.txt'. Give --to",
     )
+    worked(run("convert", source, source.with_name("own.conll"), "--columns word,tag,_,ent --scheme IOB1"))
+    assert source.with_name("own.conll").read_text().splitlines()[0].split()[::2] == ["Ada", "B-PER"]
+    refused(
+        run("convert", source.with_name("a.spacy"), source.with_name("b.conll")), "Give --to"
+    )  # columns as Docs have
     latin = source.with_name("latin.iob")
     latin.write_bytes("Zoë B-PER\n\n".encode("latin-1"))
     refused(run("convert", latin, source.with_name("b.spacy"), "--from iob"), "give --encoding latin-1")

@@ -122,6 +122,18 @@ def test_scores(run: Run, nlp: Language, model: Path, tmp_path: Path) -> None:
     assert first.endswith(f"\tTagScore={p_tag}|Chunk=B-NP|ChunkScore={p_chunk}|Ent=B-PER|EntScore={p_ent}")
 
 
+@pytest.mark.parametrize(("name", "first"), [
+    ("a.jsonl", b"{"), ("a.conll", b"Ada "), ("a.iob", b"Ada "), ("a.conllu", b"# "), ("new", None),
+])  # fmt: skip
+def test_the_ending_of_the_output_is_its_layout(name: str, first: bytes | None, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "b.txt").write_text("Ada sees Oslo .")
+    tag_files(model, [tmp_path / "b.txt"], tmp_path / name)
+    if first is None:
+        assert lines(tmp_path / name / "b.jsonl")
+    else:
+        assert (tmp_path / name).read_bytes().startswith(first)
+
+
 def test_columns_can_be_read_again(run: Run, nlp: Language, model: Path, corpus: Any, tmp_path: Path) -> None:
     out = tmp_path / "out.conll"
     assert run("tag", model, corpus.dev, "-f conll2003 -o", out, "--to conll2003").exit_code == 0
