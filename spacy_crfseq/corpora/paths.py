@@ -86,6 +86,14 @@ def _parts(path: Path) -> list[Path]:
 
 def _check_kinds(path: Path, files: Sequence[Path]) -> None:
     kinds = {ending_of(file): file for file in reversed(files)}
+    if kinds.keys() == {".ann", ".txt"}:
+        alone = [file for file in files if ending_of(file) == ".txt"]
+        raise FormatError(
+            alone[0],
+            0,
+            f"there is no {alone[0].with_suffix('.ann').name} beside it, as for {len(alone)} of the texts. If nothing "
+            "is annotated in them, make empty files of these names, as brat does; else move the texts away.",
+        )
     if len(kinds) > 1:
         some = ", ".join(f"{kind or 'no ending'} ({file.name})" for kind, file in sorted(kinds.items())[:_SHOWN])
         kind = max(kinds, key=[ending_of(file) for file in files].count)

@@ -122,3 +122,12 @@ def test_a_config_names_no_pattern_to_the_reader_of_spacy(run: Run, tmp_path: Pa
         run("init-config", tmp_path / "c.cfg", "--lang xx --train", tmp_path / "*.spacy"), "takes a file or a folder"
     )
     worked(run("init-config", tmp_path / "c.cfg", "--lang xx --train", tmp_path / "a.spacy"))
+
+
+def test_a_text_of_brat_without_annotation_is_named(tmp_path: Path) -> None:
+    for name in ("a.ann", "a.txt", "x.txt"):
+        (tmp_path / name).touch()
+    with pytest.raises(FormatError, match=r"x\.txt: there is no x\.ann beside it"):
+        corpus_files(tmp_path)
+    (tmp_path / "x.ann").touch()
+    assert [file.name for file in corpus_files(tmp_path)] == ["a.ann", "x.ann"]

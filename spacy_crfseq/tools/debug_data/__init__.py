@@ -162,7 +162,7 @@ def _look_at_file(
     from ...pipeline.readers import part_of
 
     corpus_files(path)
-    errors, notes = Places(), Notes()
+    errors, notes = Places(), dict[Path, Notes]()
     columns = LABELS if layout.form is None else LABELS[:1]  # whose columns are the same labels
     wanted = reading.labels or tuple(name for name in columns if name in layout.columns)
     scheme = layout.scheme if layout.scheme != PLAIN else "IOB2"
@@ -171,7 +171,8 @@ def _look_at_file(
     counts = count(sentences, schemes, partial(place_of, path, layout))
     if not reading.labels:  # a layout may hold columns that this file lacks
         counts = counts.without_empty_columns()
-    findings = [Finding("warn", text, tuple(places)) for text, places in notes.messages(path, KEPT)]
+    messages = [message for file, own in notes.items() for message in own.messages(file, KEPT)]
+    findings = [Finding("warn", text, tuple(places)) for text, places in messages]
     return counts, errors, findings + _of_errors(path, layout, errors)
 
 

@@ -66,9 +66,9 @@ def reading_of(config_path: Path, overrides: dict[str, Any]) -> CorpusReading:
 
 
 def sentences_of(
-    path: Path, layout: Preset, reading: CorpusReading, errors: Places, notes: Notes | None = None
+    path: Path, layout: Preset, reading: CorpusReading, errors: Places, notes: dict[Path, Notes] | None = None
 ) -> Iterator[Sentence]:
-    """Yield the sentences of the files of a path, and collect their errors and notes on what is odd.
+    """Yield the sentences of the files of a path, and collect their errors and, by file, notes on what is odd.
 
     RAISES CrfError: If there is no such file.
     """
@@ -77,9 +77,11 @@ def sentences_of(
         errors.add(str(error))
 
     documents = last = 0
+    notes = {} if notes is None else notes
     for file in corpus_files(path):
+        notes[file] = Notes()
         try:
-            for sentence in _sentences_of(file, layout, reading, note, notes):
+            for sentence in _sentences_of(file, layout, reading, note, notes[file]):
                 last = documents + sentence.document
                 yield sentence._replace(file=str(file), document=last)
         except FormatError as error:  # of the file as a whole
@@ -88,7 +90,7 @@ def sentences_of(
 
 
 def _sentences_of(
-    path: Path, layout: Preset, reading: CorpusReading, note: Callable[[CrfError], None], notes: Notes | None
+    path: Path, layout: Preset, reading: CorpusReading, note: Callable[[CrfError], None], notes: Notes
 ) -> Iterator[Sentence]:
     """Yield the sentences of a file."""
     if layout.name == DOCBIN:

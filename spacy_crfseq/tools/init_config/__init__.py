@@ -22,7 +22,7 @@ from importlib.util import find_spec
 from itertools import chain, islice
 from math import inf
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
@@ -41,10 +41,12 @@ from ...corpora.paths import corpus_files, resolve_all
 from ...corpora.spans import INCORRECT
 from ...corpora.word_classes import PARTS, lookups_languages
 from ...errors import ConfigError, CrfError, FormatError, suggest
-from ...features.word_classes import WordClasses
 from ...files import digest, write_text
 from ...pipeline.word_vectors import vector_files
 from ...schemes import OUTSIDE
+
+if TYPE_CHECKING:
+    from ...features.word_classes import WordClasses
 
 TASKS = {"tagger": "crf_tagger", "chunker": "crf_chunker", "ner": "crf_ner"}
 """Tasks and their factories, in the order of a pipeline."""
@@ -358,6 +360,8 @@ def learn_vector_classes(what: str, settings: ConfigSettings, output: Path) -> P
     """
     sizes = ",".join(map(str, GRAINS))
     of = [sizes, *map(digest, vector_files(what))]
+    from ...features.word_classes import WordClasses
+
     path = _learned("vectors", "vector-classes", [what, "--sizes", sizes], of, settings, output)
     if settings.train is not None:
         share = _share(WordClasses(path), settings.train, settings.layout)

@@ -471,6 +471,19 @@ def test_many_labels_are_told_with_what_to_do(run: Run, tmp_path: Path) -> None:
     assert not [text for _, text, *_ in Component(199, 9, [], [], cost).findings("crf_tagger") if "labels" in text]
 
 
+@pytest.mark.parametrize("path", ["", "*.jsonl", "a.jsonl,b.jsonl"])
+def test_spans_that_cannot_be_used_are_named_with_their_file(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, end in (("a", 3), ("b", 2)):
+        spans = [{"start": 0, "end": end, "label": "PER"}]
+        Path(f"{name}.jsonl").write_text(json.dumps({"text": "Ada saw Oslo", "spans": spans}) + "\n")
+    (lost,) = [finding for finding in debug_data(Path(path)).findings if "cannot be used" in finding.text]
+    assert lost.text.startswith("b.jsonl: 1 span")
+    assert lost.places[0].startswith("b.jsonl:1: 'Ad' (0-2, PER)")
+
+
 def test_tokens_are_counted_by_what_is_known_of_them(tmp_path: Path, run: Run) -> None:
     nlp = spacy.blank("xx")
     ner = nlp.add_pipe("crf_ner")
