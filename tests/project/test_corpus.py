@@ -4,6 +4,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from spacy.lang.en import English
+from spacy.lang.en.tokenizer_exceptions import TOKENIZER_EXCEPTIONS
 
 from scripts import validate_corpus
 from tests.project.pages import ROOT
@@ -43,6 +45,12 @@ BAD_SAMPLES = {
     "character": (GOOD.replace("Oslo", "Osl\u043e"), 6, "unexpected character '\\u043e'"),
     "tokens": (GOOD.replace("Oslo", "don't"), 6, "tokenization"),
 }
+
+
+@pytest.fixture(autouse=True)
+def english_tokenizer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the tokenizer have its exceptions, which it lacks in other tests."""
+    monkeypatch.setattr(English.Defaults, "tokenizer_exceptions", TOKENIZER_EXCEPTIONS)
 
 
 def problems_of(tmp_path: Path, **texts: str) -> list[tuple[str, int, str]]:
