@@ -364,15 +364,18 @@ def learn_vector_classes(what: str, settings: ConfigSettings, output: Path) -> P
 
     path = _learned("vectors", "vector-classes", [what, "--sizes", sizes], of, settings, output)
     if settings.train is not None:
-        share = _share(WordClasses(path), settings.train, settings.layout)
+        share = _share(path, settings.train, settings.layout)
         if not share:
             raise ConfigError(f"--vectors {what}: no word of {settings.train} has a vector. Is it another language?")
         printer().info(f"--vectors {what}: {share:.1%} of the words of {settings.train} have a class.")
     return path
 
 
-def _share(classes: WordClasses, train: Path, layout: Preset) -> float:
+def _share(path: Path, train: Path, layout: Preset) -> float:
     """Return the share of the tokens with a letter that have a class, of the first sentences of a corpus."""
+    from ...features.word_classes import WordClasses  # no command needs features to start
+
+    classes = WordClasses(path)
     has_class = [classes.class_of(word) is not None for word in _words(train, layout) if word.upper() != word.lower()]
     return sum(has_class) / max(1, len(has_class))
 
