@@ -53,7 +53,6 @@ def test_what_is_known_of_each_token(spans: list[Any], rules: SpanRules, tags: s
 @pytest.mark.parametrize(
     ("records", "rules", "said"),
     [
-        ([{"text": TEXT, "entities": [[0, 3, "PER"]]}], SpanRules("known", 0.5), "no span of the file has a score"),
         ([{"text": TEXT, "entities": [[1, 3, "PER"]]}] * 12, SpanRules(), "12 of 12 spans cannot be used, such as"),
         ([{"text": TEXT, "entities": [{"text": "Ada", "label": "PER"}]}], SpanRules(), "The positions are missing"),
         ([{"text": TEXT, "entities": {"PER": ["Ada"]}}], SpanRules(), "The positions are missing"),
@@ -90,6 +89,15 @@ def test_settings_of_the_reader_that_cannot_be_are_refused(settings: Any, said: 
         create_annotation_reader(tmp_path / "a.jsonl", **settings)
 
 
+def test_spans_of_a_file_without_scores_are_certain_and_a_note_counts_them(tmp_path: Path) -> None:
+    path, notes = write(tmp_path / "a.jsonl", {"text": TEXT, "entities": [[0, 3, "PER"], [8, 10, "PER"]]}), Notes()
+    (sentence,) = read_annotations(path, TOKENIZE, notes, rules=SpanRules("known", 0.5))
+    assert " ".join(sentence.columns["ent"]) == "B-PER O B-PER O O O"
+    assert [text for text, _ in notes.messages(path)] == [
+        f"{path}: 2 spans without a score, as all of their file, count as certain despite min_score."
+    ]
+
+
 def test_rules_are_refused_for_files_without_spans(tmp_path: Path, run: Run) -> None:
     path = tmp_path / "a.conll"
     path.write_text("Ada B-PER\nmet O\n\n")
@@ -104,8 +112,10 @@ def test_a_config_is_written_with_the_rules_and_only_for_a_corpus_that_can_be_re
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the span below the score
         worked(run("init-config", config, options, "--train", path, "--dev", path))
-    assert 'outside = "unknown"\n' in config.read_text()
-    assert "min_score = 0.5\n" in config.read_text()
+    train, dev = config.read_text().split("[corpora.dev]")
+    assert 'outside = "unknown"\n' in train
+    assert "min_score = 0.5\n" in train
+    assert 'outside = "known"\nmin_score = 0.0\n' in dev
     write(path, good, *[{"text": TEXT, "entities": [{"text": "Ada", "label": "PER"}]}] * 3)
     refused(run("init-config", tmp_path / "b.cfg", "--lang xx --train", path), "a.jsonl:2:", "positions are missing")
     assert not (tmp_path / "b.cfg").exists()

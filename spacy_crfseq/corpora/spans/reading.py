@@ -43,8 +43,8 @@ def read_annotations(
     notes (Notes | None): Receives what was left out.
     on_error (OnError | None): Receives the error of each unreadable record, which is then left out.
     format (str): One of `FORMATS`.
-    RAISES FormatError: On a record that cannot be read, on a file without an annotated text, on one of whose spans
-        most are of no use, and if no span has a score, but the rules ask for one.
+    RAISES FormatError: On a record that cannot be read, on a file without an annotated text, and on one of whose
+        spans most are of no use.
     """
     path, notes = check_file(path), notes or Notes()
     items = _sentences(path, tokenize, notes, lambda: FORMATS[format](path, encoding), rules)
@@ -91,10 +91,8 @@ def _sentences(
         yield FormatError(
             path, 0, f"{len(strange):,} of {total:,} spans that came as texts have no place, such as {examples}."
         )
-    if rules.min_score and n_spans and not n_scored:
-        yield FormatError(
-            path, 0, f"min_score = {rules.min_score:g} is set, but no span of the file has a score. Leave it out."
-        )
+    if rules.min_score and not n_scored:
+        notes.unscored += n_spans
 
 
 def _tokens(words: Sequence[str] | None, text: str, tokenize: Tokenize) -> tuple[Sequence[str], Sequence[bool]]:

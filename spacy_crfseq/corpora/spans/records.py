@@ -94,10 +94,11 @@ class Notes:
         fit two places.
     unmatched: Spans that came as texts, with their line, which are not at a place of their own, and why.
     unsure: The number of spans below the least score.
+    unscored: The number of spans that the least score cannot judge, because their whole file has no scores.
     """
 
     def __init__(self) -> None:
-        self.skipped, self.total, self.unsure = Counter[str](), 0, 0
+        self.skipped, self.total, self.unsure, self.unscored = Counter[str](), 0, 0, 0
         self.spans: list[tuple[int, str]] = []
         self.overlapping: list[tuple[int, str]] = []
         self.doubtful: list[tuple[int, str]] = []
@@ -111,6 +112,10 @@ class Notes:
             lines.append((f"{path}: texts left out: {reasons}.", []))
         if self.unsure:
             lines.append((f"{path}: {_number(self.unsure)} below min_score; the tokens there are unknown.", []))
+        if self.unscored:
+            number = _number(self.unscored)
+            said = f"{path}: {number} without a score, as all of their file, count as certain despite min_score."
+            lines.append((said, []))
         if self.unmatched:
             by_reason = Counter(reason for *_, reason in self.unmatched).most_common()
             counts = ", ".join(f"{count:,} {reason}" for reason, count in by_reason)
