@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import DataError
 from ..types import Bools, Floats, Ints, Offsets, Scores
 from . import PLAIN
 from .jit import inlined, internal, kernel
@@ -74,7 +75,12 @@ def log_loss(
 
     Where `gold` is empty and cap 0, return the sum of ``weight * log Z`` and add its gradient, weights being of either
     sign; write log Z of each sequence that has a token and a weight to log_z [N], which is empty otherwise.
+    RAISES DataError: If `gold` is empty but log_z is not [N].
     """
+    if not len(gold) and len(log_z) != len(weights) and offsets[-1] > 0:
+        raise DataError(
+            f"Without gold labels, log_z must have a place for each of {len(weights)} sequences, not {len(log_z)}."
+        )
     loss = 0.0
     some_steps = offsets[-1] > len(weights)  # each block has the gradient of all transitions
     if len(weights) >= MANY and some_steps and len(scores.transitions) == 1 and not PLAIN:

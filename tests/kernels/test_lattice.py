@@ -6,6 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spacy_crfseq import kernels
+from spacy_crfseq.errors import DataError
 from spacy_crfseq.kernels import chain, lattice
 from spacy_crfseq.types import Batch, Scores
 from tests import reference
@@ -198,3 +199,13 @@ def test_steep_slopes_do_not_overflow() -> None:
         wanted = exact.zeros_like()
         lattice.log_loss(exact, *problem.batch[:3], wanted, 30.0)
         assert_close(found, wanted, rtol=0, atol=1e-3 * np.exp(30))
+
+
+@pytest.mark.parametrize("n_places", [0, 1, 3])
+def test_log_z_with_no_place_for_each_sequence_is_refused(n_places: int) -> None:
+    problem = random_problem(np.random.default_rng(0), n_labels=3, lengths=np.array([2, 3]), shared=True)
+    grad = problem.scores.zeros_like()
+    with pytest.raises(DataError, match=f"a place for each of 2 sequences, not {n_places}"):
+        lattice.log_loss(
+            problem.scores, problem.batch.offsets, lattice.NO_LABELS, np.ones(2), grad, log_z=np.zeros(n_places)
+        )

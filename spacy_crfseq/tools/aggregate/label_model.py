@@ -8,9 +8,10 @@ That is the hidden Markov model of Nguyen et al. (2017), "Aggregating and predic
 annotations", and Lison et al. (2020), "Named entity recognition without labelled data".  Without transitions, it is the
 model of Dawid & Skene (1979), "Maximum likelihood estimation of observer error-rates using the EM algorithm".  With
 P(w_{t,s} | y_t, w_{t-1,s}, s), a source that errs may go on to err (Simpson & Gurevych 2019, "A Bayesian approach for
-sequence tagging with crowds").  All parameters have Dirichlet priors.  EM finds their mode: the E-step is exact
-forward-backward, also where the scheme of the labels forbids steps and where some true labels are known, and no
-iteration lowers
+sequence tagging with crowds").  A label in a span that no source gives a token has a fixed factor below 1, because
+votes do not say where the spans are that no source has found.  All parameters have Dirichlet priors.  EM finds their
+mode: the E-step is exact forward-backward, also where the scheme of the labels forbids steps and where some true labels
+are known, and no iteration lowers
 
     log P(w, known labels) + sum over parameters p of (count that the prior adds) log p
 """
@@ -35,6 +36,8 @@ Array: TypeAlias = NDArray[np.float64]
 Kind: TypeAlias = Literal["hmm", "dawid-skene", "majority"]
 KINDS: tuple[Kind, ...] = ("hmm", "dawid-skene", "majority")
 
+IDENTIFIED = 3
+"""Votes at a token from which on errors of independent sources can be told from true labels."""
 FIRST = 10
 """Iterations of EM of the model without steps that the one with steps begins with."""
 
@@ -44,11 +47,14 @@ class Prior:
     """Dirichlet priors, as counts that are added to expected counts: their parameters less one.
 
     The defaults say that a source finds three of five tokens in spans and rarely errs elsewhere, as rules, lists and
-    foreign models do; a few texts outweigh them.
+    foreign models do; a few texts outweigh them.  Where fewer than three sources speak, votes cannot tell whether one
+    invents a span or another misses it: there, no text outweighs that sources mostly miss them (`firmness`).
 
     recall (float): Expected share of the tokens in spans that a source labels correctly.
     noise (float): Expected share of the tokens outside of spans that it labels; of all tokens, if no label is outside.
     strength (float): Votes for each true label that are added for each source.
+    firmness (float): Right votes outside of spans that are added for each source, times the number of tokens less a
+        third of all votes: none where three sources speak of each token.
     smoothing (float): Added to the count of each first, next and last label.
     RAISES ConfigError: On a setting out of range.
     """
@@ -56,17 +62,21 @@ class Prior:
     recall: float = 0.6
     noise: float = 0.05
     strength: float = 5.0
+    firmness: float = 1.0
     smoothing: float = 0.1
 
     def __post_init__(self) -> None:
         if not (0 < self.recall < 1 and 0 < self.noise < 1):
             raise ConfigError(f"Prior: recall and noise must be between 0 and 1, not {self.recall} and {self.noise}.")
+        if not 0 <= self.firmness < np.inf:
+            raise ConfigError(f"Prior: firmness must be 0 or more, not {self.firmness}.")
         if not (self.strength > 0 and self.smoothing > 0):
             raise ConfigError(f"Prior: strength and smoothing must be positive: {self.strength}, {self.smoothing}.")
 
-    def votes(self, outside: Bools) -> Array:
+    def votes(self, outside: Bools, firm: float = 0.0) -> Array:
         """Return the counts of votes [L, L] that are added for each source; axis 1 is the true label.
 
+        firm (float): Right votes for each true label outside of spans that are added as well.
         outside (Bools): [L] the labels of tokens in no span.  A source that misses a token in a span mostly gives it
             one of these.
         """
@@ -78,7 +88,8 @@ class Prior:
             wrong[outside & others] = 1.0
             shares[:, label] = missed * wrong / wrong.sum()
             shares[label, label] = 1 - missed
-        return self.strength * shares
+        counts: Array = self.strength * shares + firm * np.diag(outside & (not outside.all()))
+        return counts
 
 
 @dataclass(frozen=True)
@@ -89,6 +100,8 @@ class Aggregation:
         alike and nothing is learned.
     previous (bool): Whether a vote depends on the source's vote before it as well; for "hmm".
     prior (Prior): Dirichlet priors, and the model that EM begins with.
+    unsaid (float): Factor of the probability of a label in a span at a token to which no source gives that label.
+        Votes alone do not say where the spans are that no source has found: with 1, a model may see them anywhere.
     max_iterations (int): Iterations of EM.
     tolerance (float): Stop when the objective rises by less than this fraction in an iteration.
     RAISES ConfigError: On a setting out of range.
@@ -97,6 +110,7 @@ class Aggregation:
     kind: Kind = "hmm"
     previous: bool = False
     prior: Prior = field(default_factory=Prior)
+    unsaid: float = 0.3
     max_iterations: int = 50
     tolerance: float = 1e-5
 
@@ -107,6 +121,8 @@ class Aggregation:
             raise ConfigError(
                 f"Only in a label model of the kind hmm, votes depend on previous votes: not {self.kind}."
             )
+        if not 0 < self.unsaid <= 1:
+            raise ConfigError(f"The factor unsaid of a label model must be above 0 and at most 1, not {self.unsaid}.")
         if self.max_iterations < 1 or not self.tolerance >= 0:
             raise ConfigError("A label model needs max_iterations from 1 on and a tolerance of 0 or more.")
 
@@ -121,6 +137,7 @@ class LabelModel(NamedTuple):
     constraints (Constraints): Which labels may follow each other.
     values (tuple[float, ...]): The objective before each iteration and at the end.
     converged (bool): Whether it has stopped to rise.
+    unsaid (float): As in `Aggregation`.
     """
 
     votes: Array
@@ -131,6 +148,7 @@ class LabelModel(NamedTuple):
     constraints: Constraints
     values: tuple[float, ...] = ()
     converged: bool = True
+    unsaid: float = 1.0
 
     def cells(self, votes: Votes) -> Ints:
         """Return the row of each vote [V] in the table of votes as [S * P * L, L]."""
@@ -152,6 +170,8 @@ class LabelModel(NamedTuple):
         tokens = slice(int(offsets[0]), int(offsets[-1]))
         emissions = np.tile(self.emissions, (tokens.stop - tokens.start, 1))
         add_scores(votes.ptr[tokens.start : tokens.stop + 1], cells, self.table, emissions)
+        if self.unsaid < 1:
+            emissions[self._unsaid(votes, tokens)] += np.log(self.unsaid)
         if gold is not None:
             known = np.flatnonzero(gold[tokens] >= 0)
             right = emissions[known, gold[tokens][known]]
@@ -159,6 +179,13 @@ class LabelModel(NamedTuple):
             emissions[known, gold[tokens][known]] = right
         scores = Scores(emissions, self.steps[None], self.start, self.end).constrained(self.constraints)
         return Lattice(scores, offsets - offsets[0], part[0])
+
+    def _unsaid(self, votes: Votes, tokens: slice) -> Bools:
+        """Return which labels [T, L] are in spans, but no source gives them the token."""
+        unsaid = np.tile(~self.constraints.outside, (tokens.stop - tokens.start, 1))
+        ptr = votes.ptr[tokens.start : tokens.stop + 1]
+        unsaid[np.repeat(np.arange(len(unsaid)), np.diff(ptr)), votes.labels[ptr[0] : ptr[-1]]] = False
+        return unsaid
 
     @property
     def table(self) -> Array:
@@ -203,13 +230,13 @@ def learn(
         return model
     model = model if method.kind == "hmm" else model._replace(constraints=_free(constraints))
     parts, cells, values = list(shards(votes.offsets, votes.n_labels)), model.cells(votes), list[float]()
-    converged = False
+    added, converged = _added_votes(method.prior, votes, constraints.outside), False
     while not converged and len(values) <= method.max_iterations:
         counts = _expect(model, votes, cells, gold, parts, n_threads or available())
-        values.append(counts.value + _log_prior(model, method, constraints.outside))
+        values.append(counts.value + _log_prior(model, method, added))
         converged = len(values) > 1 and values[-1] - values[-2] <= method.tolerance * abs(values[-1])
         if not converged and len(values) <= method.max_iterations:
-            model = _maximise(model, counts, method, constraints.outside)
+            model = _maximise(model, counts, method, added)
     return model._replace(constraints=constraints, values=tuple(values), converged=converged)
 
 
@@ -226,7 +253,7 @@ def _first_model(
     outside = np.zeros(n, np.bool_) if method.kind == "majority" else constraints.outside
     table = _log_shares(np.tile(method.prior.votes(outside), (len(votes.names), n_before, 1, 1)), 2)
     nothing = np.zeros(n)
-    model = LabelModel(table, np.zeros((n, n)), nothing, nothing, nothing, constraints)
+    model = LabelModel(table, np.zeros((n, n)), nothing, nothing, nothing, constraints, unsaid=method.unsaid)
     if method.kind != "hmm":
         return model._replace(emissions=np.full(n, -np.log(n)))
     if method.previous:
@@ -236,6 +263,12 @@ def _first_model(
     parts = list(shards(votes.offsets, n))
     counts = _expect(single, votes, single.cells(votes), gold, parts, n_threads or available())
     return _with_steps(model, *counts[1:4], method.prior.smoothing)
+
+
+def _added_votes(prior: Prior, votes: Votes, outside: Bools) -> Array:
+    """Return the counts that are added for each source of these votes, as `Prior.votes`."""
+    lacking = max(0.0, votes.n_tokens - len(votes.labels) / IDENTIFIED)
+    return prior.votes(outside, prior.firmness * lacking)
 
 
 def _free(constraints: Constraints) -> Constraints:
@@ -274,9 +307,9 @@ def _ptr_of(votes: Votes, part: tuple[int, int]) -> Offsets:
     return votes.ptr[first : last + 1]
 
 
-def _maximise(model: LabelModel, counts: _Counts, method: Aggregation, outside: Bools) -> LabelModel:
-    """Return the model that maximises the expected objective."""
-    table = _log_shares(counts.votes + method.prior.votes(outside), 2)
+def _maximise(model: LabelModel, counts: _Counts, method: Aggregation, added: Array) -> LabelModel:
+    """Return the model that maximises the expected objective, with the votes that the prior adds, as `Prior.votes`."""
+    table = _log_shares(counts.votes + added, 2)
     if method.kind == "hmm":
         return _with_steps(model._replace(votes=table), *counts[1:4], method.prior.smoothing)
     labels = counts.steps.sum(0) + counts.start
@@ -300,10 +333,11 @@ def _log_shares(counts: Array, axis: int) -> Array:
     return logs
 
 
-def _log_prior(model: LabelModel, method: Aggregation, outside: Bools) -> float:
+def _log_prior(model: LabelModel, method: Aggregation, added: Array) -> float:
     """Return the sum over parameters of the count that the prior adds, times log p."""
-    added, smoothing = method.prior.votes(outside), method.prior.smoothing
-    value = float((added * model.votes)[:, :, added > 0].sum()) if len(model.votes) else 0.0
+    smoothing = method.prior.smoothing
+    with np.errstate(invalid="ignore"):
+        value = float(np.where(added > 0, added * model.votes, 0.0).sum())
     for logs in (model.steps, model.start, model.end) if method.kind == "hmm" else (model.emissions,):
         value += smoothing * float(logs[np.isfinite(logs)].sum())
     return value

@@ -19,6 +19,8 @@ from spacy_crfseq.types import MISSING, Constraints
 TAGS = ["O", "B-PER", "I-PER"]
 IOB2 = transition_table(TAGS, "IOB2")
 FREE = transition_table(["N", "V", "A"], "plain")
+CLASSICAL = Aggregation(prior=Prior(firmness=0), unsaid=1)
+"""The model without what it assumes of spans, which votes drawn at random contradict."""
 MODELS = [
     pytest.param(Aggregation(), id="HMM"),
     pytest.param(Aggregation(previous=True), id="HMM with previous votes"),
@@ -65,6 +67,8 @@ def log_joint(model: LabelModel, votes: Votes, path: tuple[int, ...], first: int
             allowed = rules.step[path[t - 1], label] if t else rules.start[label]
             total += np.log(float(allowed)) + (model.steps[path[t - 1], label] if t else model.start[label])
             total += model.emissions[label]
+            said_here = votes.labels[votes.ptr[first + t] : votes.ptr[first + t + 1]]
+            total += np.log(1.0 if rules.outside[label] or label in said_here else model.unsaid)
             now = dict[int, int]()
             for v in range(votes.ptr[first + t], votes.ptr[first + t + 1]):
                 source, vote = int(votes.sources[v]), int(votes.labels[v])
@@ -114,6 +118,11 @@ def test_likelihood_and_posterior_are_those_of_all_labellings(
     np.testing.assert_allclose(lattice.marginals(), shares, rtol=0, atol=1e-10)
 
 
+def lacking(votes: Votes) -> float:
+    """Return how many tokens lack three votes."""
+    return max(0.0, votes.n_tokens - len(votes.labels) / 3)
+
+
 def learned_with(method: Aggregation, model: LabelModel) -> LabelModel:
     """Return the model under the constraints that learning respects: none without steps."""
     rules = model.constraints
@@ -122,7 +131,7 @@ def learned_with(method: Aggregation, model: LabelModel) -> LabelModel:
 
 def objective(model: LabelModel, method: Aggregation, votes: Votes, gold: np.ndarray | None) -> float:
     """Return the log-likelihood plus the prior's counts times log-probabilities, by all labellings."""
-    added = method.prior.votes(model.constraints.outside)
+    added = method.prior.votes(model.constraints.outside, lacking(votes))
     value = written_out(model, votes, gold)[0].sum() + (added * model.votes).sum()
     shared = (model.steps, model.start, model.end) if method.kind == "hmm" else (model.emissions,)
     return float(value + sum(method.prior.smoothing * logs[np.isfinite(logs)].sum() for logs in shared))
@@ -153,7 +162,7 @@ def test_an_iteration_is_expected_counts_of_all_labellings_divided_by_their_sums
         learn(votes, IOB2, Aggregation(method.kind, method.previous, max_iterations=i, tolerance=0)) for i in (1, 2)
     )
     free = learned_with(method, once)
-    counts = np.zeros_like(once.votes) + method.prior.votes(IOB2.outside)
+    counts = np.zeros_like(once.votes) + method.prior.votes(IOB2.outside, lacking(votes))
     _, shares = written_out(free, votes, None)
     before = votes.previous() if method.previous else np.zeros(len(votes.labels), int)
     for token, source, label, previous in zip(votes.tokens, votes.sources, votes.labels, before, strict=True):
@@ -165,7 +174,7 @@ def test_parameters_are_found_again_within_sampling_error() -> None:
     rights = np.random.default_rng(3).uniform([0.85, 0.4, 0.4], [0.99, 0.9, 0.9], (10, 3))
     offsets, gold, table = draw(5_000, [confusion(right) for right in rights], says=0.5)
     votes = votes_of_table(table, offsets, names(10), 3)
-    model = learn(votes, IOB2)
+    model = learn(votes, IOB2, CLASSICAL)
     assert model.converged
     found = np.exp(model.votes[:, 0])
     assert not np.isnan(found).any()
@@ -210,6 +219,33 @@ def test_a_source_that_knows_nothing_does_no_harm(method: Aggregation, more: Any
     offsets, gold, table = draw(300, [confusion(right) for right in RIGHTS])
     alone = accuracy(table, offsets, gold, method)
     assert accuracy(np.concatenate([table, more(table)]), offsets, gold, method) > alone - 0.005
+
+
+def rare_spans(drops: list[float]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return offsets, true labels [T] with a span of two tokens in two of three texts, and what sources find [S, T]."""
+    rng, n_texts = np.random.default_rng(0), 300
+    gold = np.zeros((n_texts, 10), np.int32)
+    gold[np.arange(n_texts) % 3 > 0, 3:5] = 1, 2
+    found = rng.random((len(drops), n_texts, 1)) >= np.array(drops)[:, None, None]
+    return np.arange(n_texts + 1) * 10, gold.ravel(), np.where(found, gold, 0).reshape(len(drops), -1)
+
+
+@pytest.mark.parametrize("method", MODELS)
+@pytest.mark.parametrize("abstains", [False, True], ids=["saying O", "abstaining"])
+def test_what_one_source_says_is_kept_and_no_span_is_invented(method: Aggregation, abstains: bool) -> None:
+    offsets, _, table = rare_spans([0.2])
+    votes = votes_of_table(np.where(table == 0, ABSTAIN if abstains else 0, table), offsets, names(1), 3)
+    shares = learn(votes, IOB2, method).lattice(votes).marginals()
+    assert (shares.argmax(1) == table[0]).all()
+    assert shares[table[0] == 0, 1:].sum() < 0.3 * (table > 0).sum()
+
+
+@pytest.mark.parametrize("method", MODELS)
+def test_spans_of_either_of_two_sources_that_abstain_elsewhere_are_kept(method: Aggregation) -> None:
+    offsets, _, table = rare_spans([0.3, 0.5])
+    votes = votes_of_table(np.where(table == 0, ABSTAIN, table), offsets, names(2), 3)
+    shares = learn(votes, IOB2, method).lattice(votes).marginals()
+    assert (shares.argmax(1) == table.max(0)).all()
 
 
 def test_the_dependence_on_the_vote_before_finds_a_source_that_goes_on_to_err() -> None:
@@ -325,6 +361,8 @@ def test_wrong_votes_and_labels_are_refused(call: Any, message: str) -> None:
         (lambda: Aggregation("best"), "one of hmm, dawid-skene, majority, not 'best'"),  # type: ignore[arg-type]
         (lambda: Aggregation("majority", previous=True), "Only in a label model of the kind hmm"),
         (lambda: Aggregation(max_iterations=0), "max_iterations from 1 on"),
+        (lambda: Aggregation(unsaid=0), "unsaid of a label model must be above 0"),
+        (lambda: Prior(firmness=-1), "firmness must be 0 or more"),
     ],
 )
 def test_settings_out_of_range_are_refused(call: Any, message: str) -> None:
