@@ -22,7 +22,7 @@ from importlib.util import find_spec
 from itertools import chain, islice
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import typer
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
@@ -44,9 +44,6 @@ from ...errors import ConfigError, CrfError, FormatError, suggest
 from ...files import digest, write_text
 from ...pipeline.word_vectors import vector_files
 from ...schemes import OUTSIDE
-
-if TYPE_CHECKING:
-    from ...features.word_classes import WordClasses
 
 TASKS = {"tagger": "crf_tagger", "chunker": "crf_chunker", "ner": "crf_ner"}
 """Tasks and their factories, in the order of a pipeline."""
@@ -362,8 +359,6 @@ def learn_vector_classes(what: str, settings: ConfigSettings, output: Path) -> P
     """
     sizes = ",".join(map(str, GRAINS))
     of = [sizes, *map(digest, vector_files(what))]
-    from ...features.word_classes import WordClasses
-
     path = _learned("vectors", "vector-classes", [what, "--sizes", sizes], of, settings, output)
     if settings.train is not None:
         share = _share(path, settings.train, settings.layout)
