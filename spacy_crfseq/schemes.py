@@ -185,7 +185,8 @@ def describe_invalid(tags: Sequence[str], index: int, scheme: str) -> str:
     tag = tags[index]
     if not _is_known(tag, scheme):
         known = ", ".join(p if p == OUTSIDE else f"{p}-TYPE" for p in LETTERS.get(scheme, ""))
-        return f"tag {tag!r} is not an {scheme} tag ({known})"
+        article = "an" if scheme[0] in "AEIOU" else "a"
+        return f"tag {tag!r} is not {article} {scheme} tag ({known})"
     previous = tags[index - 1] if index else OUTSIDE
     place = "last" if may_follow(previous, tag, scheme) else "first"
     what = f"follow {previous!r}" if place == "first" and index else f"be the {place} of a sequence"

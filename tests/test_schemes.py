@@ -91,6 +91,7 @@ def test_find_invalid(tags: str, scheme: str, index: int | None) -> None:
         ("I-A", "IOB2", 0, "tag 'I-A' may not be the first"),
         ("O B-A", "BILUO", 1, "tag 'B-A' may not be the last"),
         ("O L-A", "IOB2", 1, "tag 'L-A' is not an IOB2 tag"),
+        ("O L-A", "BMES", 1, "tag 'L-A' is not a BMES tag"),
     ],
 )
 def test_invalid_tags_are_described(tags: str, scheme: str, index: int, message: str) -> None:

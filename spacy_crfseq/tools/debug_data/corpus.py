@@ -425,7 +425,9 @@ def _meant(column: Column, *, tags: bool = False) -> Callable[[str], str]:
     cutoff = CLOSE_TAG if column.scheme == PLAIN else CLOSE
 
     def question(label: str) -> str:
-        near = get_close_matches(label, [name for name in known if name != label], n=1, cutoff=cutoff)
+        others = [name for name in known if name != label]
+        near = [name for name in others if name.casefold() == label.casefold()]
+        near = near or get_close_matches(label, others, n=1, cutoff=cutoff)
         return f"; did you mean {near[0]!r}?" if near else ""
 
     return question

@@ -471,6 +471,14 @@ def test_many_labels_are_told_with_what_to_do(run: Run, tmp_path: Path) -> None:
     assert not [text for _, text, *_ in Component(199, 9, [], [], cost).findings("crf_tagger") if "labels" in text]
 
 
+@pytest.mark.parametrize(("tag", "meant"), [("b-PER", "B-PER"), ("i-PER", "I-PER"), ("o", "O"), ("B-per", "PER")])
+def test_tags_in_another_case_are_said_to_mean_the_same_tag(tag: str, meant: str, tmp_path: Path) -> None:
+    (tmp_path / "a.conll").write_text("Ada B-PER\nKing I-PER\nsaw O\n\n" * 9 + f"Bo {tag}\n\n")
+    report = debug_data(tmp_path / "a.conll", layout=Asked(columns="word,ent"))
+    said = [text for finding in report.findings for text in (finding.text, *finding.places)]
+    assert any(f"{meant!r}?" in text for text in said), report.findings
+
+
 @pytest.mark.parametrize("path", ["", "*.jsonl", "a.jsonl,b.jsonl"])
 def test_spans_that_cannot_be_used_are_named_with_their_file(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
