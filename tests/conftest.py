@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,16 +30,14 @@ threads.available = lambda: 1  # the processes of tests share the cores; tests o
 
 COMPILING = (
     # large kernels of their own, while another process compiles what most tests need
-    "tests/papers/boosting/test_boosting.py",
-    "tests/papers/coordinate/",
-    "tests/contracts/",
-    "tests/kernels/",
-    "tests/training/",
-    "tests/test_model.py",
-    "tests/test_posterior.py",
+    ("tests/papers/boosting/test_boosting.py", "tests/papers/coordinate/"),
+    ("tests/contracts/",),
+    # at their end what contracts of losses have compiled by then
+    ("tests/training/", "tests/test_model.py", "tests/test_posterior.py", "tests/kernels/"),
 )
+"""Groups of tests that compile many kernels, most of them the same within a group."""
 ORDER = (
-    *COMPILING,
+    *chain.from_iterable(COMPILING),
     "tests/cli/",
     "tests/corpora/",
     "tests/tools/",
@@ -124,14 +123,14 @@ def pytest_collection_finish() -> None:
 
 
 class KernelTestsTogether(LoadFileScheduling):
-    """A file's tests stay in one process, as do those of a folder that compiles many kernels: few compile twice."""
+    """A file's tests stay in one process, as do those of a group that compiles many kernels: few compile twice."""
 
     def __init__(self, config: pytest.Config, log: Any) -> None:
         config.option.loadscopereorder = False  # files stay in the order above
         super().__init__(config, log)
 
     def _split_scope(self, nodeid: str) -> str:
-        together = (start for start in COMPILING if nodeid.startswith(start))
+        together = (group[0] for group in COMPILING if nodeid.startswith(group))
         return next(together, super()._split_scope(nodeid))
 
 
