@@ -67,12 +67,44 @@ def test_what_is_known_of_each_token(spans: list[Any], rules: SpanRules, tags: s
             "a number as the score",
         ),
         ([[span(0, 3, "PER")]], SpanRules(), "a span without its text"),
+        ([{"source": "gpt", "meta": {"id": 3}, "entities": []}], SpanRules(), 'no string under "text"'),
+        ([{"text": None, "entities": [], "source": "llama"}], SpanRules(), 'no string under "text"'),
+        ([{"id": "doc-3", "spans": [], "answer": "accept"}], SpanRules(), 'no string under "text"'),
+        ([{"data": {"text": None, "id": "a"}, "annotations": [{"result": []}]}], SpanRules(), 'string under "text"'),
+        ([{"text": TEXT, "entities": [[0, 3, "PER"]], "ents": []}], SpanRules(), 'under "entities" and "ents"'),
+        ([{"text": TEXT, "label": [[0, 3, "A"]], "ner": [[0, 3, "B"]]}], SpanRules(), 'under "label" and "ner"'),
+        ([{"text": TEXT, "entities": [span(0, 3, "O")]}], SpanRules(), "'O' is a tag of tokens"),
+        ([{"text": TEXT, "spans": [span(0, 3, "B-PER")]}], SpanRules(), "'B-PER' is a tag of tokens"),
+        (
+            [{"text": TEXT, "entities": [span(0, 3, "PER", 93)]}],
+            SpanRules("known", 0.5),
+            "93 of the span 0-3 (PER) is no",
+        ),
+        ([{"text": TEXT, "entities": [span(0, 3, "PER", -1)]}], SpanRules("known", 0.5), "-1 of the span 0-3 (PER) is"),
+        ([{"text": TEXT, "entities": None}], SpanRules(), "texts left out: 1 not annotated"),
+        ([{"text": TEXT, "predictions": None}], SpanRules(), "texts left out: 1 not annotated"),
+        ([{"tokens": ["Ada"], "entities": None}], SpanRules(), "texts left out: 1 not annotated"),
+        ([{"text": TEXT, "entities": [[0, 3, "PER "]]}], SpanRules(), "without space around it"),
+        ([{"text": TEXT, "entities": [span(0, 3, "")]}], SpanRules(), "A label must be a string, not empty"),
+        ([{"text": TEXT, "entities": [{"start": "0", "end": 3, "label": "A"}]}], SpanRules(), "must be whole numbers"),
+        ([{"text": TEXT, "entities": [[0.0, 3.0, "PER"]]}], SpanRules(), "must be whole numbers"),
     ],
 )
 def test_files_that_are_of_no_use_are_refused(records: Any, rules: SpanRules, said: str, tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r"a\.jsonl") as error:
         list(read_annotations(write(tmp_path / "a.jsonl", *records), TOKENIZE, rules=rules))
     assert said in str(error.value)
+
+
+@pytest.mark.parametrize("key", ["score", "confidence", "probability", "prob"])
+def test_scores_are_read_under_each_key_and_spans_without_one_are_counted(key: str, tmp_path: Path) -> None:
+    notes = Notes()
+    spans = [{**span(0, 3, "PER"), key: 0.4}, span(8, 10, "PER")]
+    path = write(tmp_path / "a.jsonl", {"text": TEXT, "entities": spans})
+    (sentence,) = read_annotations(path, TOKENIZE, notes, rules=SpanRules("known", 0.5))
+    assert " ".join(sentence.columns["ent"]) == "- O B-PER O O O"
+    assert (notes.unsure, notes.unscored) == (1, 1)
+    assert any("1 span without a score" in message for message, _ in notes.messages(path))
 
 
 @pytest.mark.parametrize(
@@ -94,7 +126,7 @@ def test_spans_of_a_file_without_scores_are_certain_and_a_note_counts_them(tmp_p
     (sentence,) = read_annotations(path, TOKENIZE, notes, rules=SpanRules("known", 0.5))
     assert " ".join(sentence.columns["ent"]) == "B-PER O B-PER O O O"
     assert [text for text, _ in notes.messages(path)] == [
-        f"{path}: 2 spans without a score, as all of their file, count as certain despite min_score."
+        f"{path}: 2 spans without a score, certain despite min_score."
     ]
 
 

@@ -18,12 +18,14 @@ from typing import Any, NamedTuple
 from ...errors import DataError, FormatError
 from .inception import is_cas, of_cas
 from .json_values import is_pair, json_values
-from .records import Annotated, Item, Skipped, SkippedError
+from .records import Annotated, CharSpan, Item, Skipped, SkippedError
 from .span_values import listed, spans_of, token_spans
 from .tagged import TagColumns
 
 SPANS = ("label", "labels", "entities", "ents", "annotations", "ner")
 """Keys of spans; tasks that doccano received with "spans" keep these as well, beside "label"."""
+OF_TEXTS = ("label", "labels")
+"""Those that may be labels of the text, and say nothing of spans where they are empty."""
 PREDICTED = ("spans", "predictions", "predicted")
 WORDS = ("tokens", "tokenized_text", "words")
 _BINARY_VIEW = "ner"
@@ -94,14 +96,24 @@ def _weight(entry: Mapping[str, Any]) -> float:
 
 def _of_spans(entry: Mapping[str, Any], _: TagColumns) -> Annotated:
     text, meta = _text_of(entry), entry.get("meta")
-    keys = [key for key in SPANS if key in entry]
+    keys = [key for key in SPANS if entry.get(key) is not None]
     if keys:
         lists = {key: listed(entry, key) for key in keys if not _is_of_text(entry[key]) or len(keys) == 1}
-        return Annotated(text, spans_of(next((items for items in lists.values() if items), [])))
-    keys = [key for key in PREDICTED if key in entry]
+        return Annotated(text, _agreed({key: spans_of(items) for key, items in lists.items()}))
+    keys = [key for key in PREDICTED if entry.get(key) is not None]
     if not keys or (isinstance(meta, dict) and "measure" in meta):  # chosen by `active`, and predicted
         raise SkippedError("not annotated")
     return Annotated(text, spans_of(listed(entry, keys[0])))
+
+
+def _agreed(lists: Mapping[str, list[CharSpan]]) -> list[CharSpan]:
+    """Return the spans of a record; RAISES DataError: If two of its keys have other ones."""
+    lists = {key: spans for key, spans in lists.items() if spans or key not in OF_TEXTS}
+    places = {key: {span[: 3 if span.end > span.start else 4] for span in spans} for key, spans in lists.items()}
+    if any(other != next(iter(places.values())) for other in places.values()):
+        keys = " and ".join(f'"{key}"' for key in lists)
+        raise DataError(f"there are different spans under {keys}. Keep those to read, and remove the others.")
+    return next(iter(lists.values()), [])
 
 
 def _is_span(entry: Mapping[str, Any]) -> bool:
@@ -126,15 +138,19 @@ def _of_prodigy(entry: Mapping[str, Any], _: TagColumns) -> Annotated:
 
 
 def _text_of(data: Mapping[str, Any]) -> str:
-    if isinstance(data.get("text"), str):
-        return str(data["text"])
-    texts = [value for key, value in data.items() if isinstance(value, str) and key not in _TOOL_KEYS]
-    if len(texts) != 1:
+    """Return the text of a record; RAISES DataError: If it has none, whatever other strings it has."""
+    if not isinstance(data.get("text"), str):
         raise DataError(f'no string under "text"; there is {", ".join(map(repr, data)) or "nothing"}.')
-    return texts[0]
+    return str(data["text"])
 
 
 # Label Studio
+
+
+def _named_text_of(data: Mapping[str, Any]) -> str:
+    """Return the text of a task, for which the user's labelling interface may have any name."""
+    texts = [value for key, value in data.items() if isinstance(value, str) and key not in _TOOL_KEYS]
+    return _text_of(data) if "text" in data or len(texts) != 1 else texts[0]
 
 
 def _of_label_studio(task: Mapping[str, Any], _: TagColumns) -> Annotated:
@@ -147,14 +163,14 @@ def _of_label_studio(task: Mapping[str, Any], _: TagColumns) -> Annotated:
     chosen = next((item for item in kept if item.get("ground_truth")), kept[-1])  # several annotators
     regions = [item for item in listed(chosen, "result") if isinstance(item, dict)]
     return _of_regions(
-        _text_of(task["data"]),
+        _named_text_of(task["data"]),
         [{**item["value"], "score": item.get("score")} for item in regions if isinstance(item.get("value"), dict)],
     )
 
 
 def _of_json_min(entry: Mapping[str, Any], _: TagColumns) -> Annotated:
     values = [region for value in entry.values() if isinstance(value, list) for region in value]
-    return _of_regions(_text_of(entry), values)
+    return _of_regions(_named_text_of(entry), values)
 
 
 def _of_regions(text: str, values: Sequence[Any]) -> Annotated:
@@ -209,7 +225,7 @@ def _of_words(entry: Mapping[str, Any], columns: TagColumns) -> Annotated:
     text = " ".join(words)
     if (column := columns.column_of(entry)) is not None:
         return columns.annotated(text, words, column, entry[column])
-    keys = [name for name in (*SPANS, *PREDICTED) if name in entry]
+    keys = [name for name in (*SPANS, *PREDICTED) if entry.get(name) is not None]
     if not keys:
         raise SkippedError("not annotated")
     # GLiNER's "ner" counts to the last word, as Prodigy's "token_end" does; other programs to the word after it

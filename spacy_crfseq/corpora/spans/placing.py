@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from itertools import accumulate, groupby
 from typing import NamedTuple
 
+from ...errors import DataError
+from ...schemes import OUTSIDE
 from ..columns import MISSING_ENTITY
 from ..lines import Sentence
 from .counting import described
@@ -45,6 +47,7 @@ def sentence_of(
     """Return a text as a sentence with IOB2 tags in "ent", "-" where nothing is known; `notes` receives what is lost.
 
     place: Its line, and its number in the file.
+    RAISES DataError: If a label is a tag, or a score is to be compared with the least, but is no probability.
     """
     line, number = place
     n, known = len(tokens.words), text.complete and rules.outside == "known"
@@ -56,6 +59,8 @@ def sentence_of(
         into.append((line, described(span, text.text, reason)))
         unknown.append(tokens.touched(span.start, span.end))
 
+    for span in (*spans, *text.wrong):
+        _check(span, rules)
     for span, reason in text.unusable:
         lose(span, reason, notes.spans)
     usable = []
@@ -86,6 +91,20 @@ def sentence_of(
     if text.weight != 1:
         columns["weight"] = [str(text.weight), *["_"] * (n - 1)]
     return Sentence([*tokens.words], columns, [*tokens.spaces], line, number, on_one_line=True, comments=text.keys)
+
+
+def _check(span: CharSpan, rules: SpanRules) -> None:
+    """RAISES DataError: If the label of a span is a tag, or its score cannot be compared with the least."""
+    if span.label == OUTSIDE or span.label.startswith(("B-", "I-")):
+        raise DataError(
+            f"{span.label!r} is a tag of tokens, not the label of a span ({span.start}-{span.end}). "
+            "Give labels such as PER, and no span where there is no entity."
+        )
+    if rules.min_score and span.score is not None and not 0 <= span.score <= 1:
+        raise DataError(
+            f"the score {span.score:g} of the span {span.start}-{span.end} ({span.label}) is no probability from 0 "
+            f"to 1, as min_score = {rules.min_score:g} is."
+        )
 
 
 def _mark(tags: list[str], place: range, label: str) -> None:

@@ -91,8 +91,8 @@ def _sentences(
         yield FormatError(
             path, 0, f"{len(strange):,} of {total:,} spans that came as texts have no place, such as {examples}."
         )
-    if rules.min_score and not n_scored:
-        notes.unscored += n_spans
+    if rules.min_score:
+        notes.unscored += n_spans - n_scored
 
 
 def _tokens(words: Sequence[str] | None, text: str, tokenize: Tokenize) -> tuple[Sequence[str], Sequence[bool]]:

@@ -94,7 +94,7 @@ class Notes:
         fit two places.
     unmatched: Spans that came as texts, with their line, which are not at a place of their own, and why.
     unsure: The number of spans below the least score.
-    unscored: The number of spans that the least score cannot judge, because their whole file has no scores.
+    unscored: The number of spans that the least score cannot judge, as they have none.
     """
 
     def __init__(self) -> None:
@@ -114,7 +114,7 @@ class Notes:
             lines.append((f"{path}: {_number(self.unsure)} below min_score; the tokens there are unknown.", []))
         if self.unscored:
             number = _number(self.unscored)
-            said = f"{path}: {number} without a score, as all of their file, count as certain despite min_score."
+            said = f"{path}: {number} without a score, certain despite min_score."
             lines.append((said, []))
         if self.unmatched:
             by_reason = Counter(reason for *_, reason in self.unmatched).most_common()

@@ -15,7 +15,7 @@ LABELS = ("label", "type", "entity_type", "entity_group", "entity", "label_", "t
 TEXTS = ("text", "span")
 """Keys of the text of a span; that of a neural network's word pieces, or a normal form, may be another."""
 PHRASES = (*TEXTS, "word", "value", "mention", "name")
-SCORES = ("score", "confidence", "probability")
+SCORES = ("score", "confidence", "probability", "prob")
 
 
 def listed(entry: Mapping[str, Any], key: str) -> list[Any]:
@@ -75,8 +75,16 @@ def _spans(item: Any) -> list[CharSpan]:
     labels = label if isinstance(label, list) and label else [label]
     is_label = all(type(name) is str and name and name == name.strip() for name in labels)
     if type(start) is not int or type(end) is not int or not is_label:
+        advice = _advice([item])
+        if start is not None and end is not None:
+            is_placed = type(start) is type(end) is int
+            advice = (
+                " A label must be a string, not empty, without space around it."
+                if is_placed
+                else " Start and end must be whole numbers, without quotation marks and decimal points."
+            )
         raise DataError(
-            f"expected a span with two numbers of characters and a label, but found {_shown(item)}.{_advice([item])}"
+            f"expected a span with two numbers of characters and a label, but found {_shown(item)}.{advice}"
         )
     if score is not None and (type(score) not in (int, float) or not math.isfinite(score)):
         raise DataError(f"expected a number as the score of a span, but found {_shown(item)}.")
