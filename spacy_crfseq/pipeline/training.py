@@ -37,6 +37,7 @@ from ..features.protocol import LabelAttributes
 from ..features.template_file import TemplateFile
 from ..model import LinearChainCRF
 from ..optimizers.online import seeded
+from ..schemes import OUTSIDE
 from ..training.checkpoint import Checkpoint
 from ..training.compatibility import is_unlabelled
 from ..training.dataset import Dataset
@@ -161,6 +162,8 @@ class Training:
         tags_of_terms = [corpus.tags for corpus in texts.terms.values()]
         texts = texts._replace(tags=self._choose_tags(texts.corpus.tags, tags_of_terms, labels, made_up))
         _warn(self.model, texts.corpus.absent, nlp)
+        if self.plan.source is None:
+            _warn_of_no_outside(self.model, [texts.corpus.tags, *tags_of_terms], texts.corpus.data)
         return texts
 
     def _choose_tags(
@@ -566,6 +569,16 @@ def _warn(model: DocModel, absent: Sequence[str], nlp: Language | None) -> None:
         )  # fmt: skip
     if all(map(is_unlabelled, [model.method.loss, *(term.loss for term in terms.values())])):
         util.logger.warning("[%s] No loss of the objective learns from gold labels; was a term meant?", name)
+
+
+def _warn_of_no_outside(model: DocModel, tags: Iterable[Sequence[str]], corpus: Dataset) -> None:
+    """Warn of texts in which only spans are known, given the tags of all corpora and the training corpus."""
+    if model.annotation.scheme is not None and not any(OUTSIDE in of for of in tags) and (corpus.gold < 0).any():
+        util.logger.warning(
+            "[%s] No token of the training texts is known to be outside of spans: the model learns to find them "
+            "everywhere. Add texts whose rest is known.",
+            model.name,
+        )
 
 
 def _warn_of_missing_columns(model: DocModel, data: TrainingSet) -> None:

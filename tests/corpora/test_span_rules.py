@@ -130,6 +130,20 @@ def test_spans_of_a_file_without_scores_are_certain_and_a_note_counts_them(tmp_p
     ]
 
 
+@pytest.mark.parametrize(("outside", "warned"), [("known", False), ("unknown", True)])
+def test_training_warns_if_no_token_is_known_to_be_outside(
+    outside: str, warned: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    reader = create_annotation_reader(
+        write(tmp_path / "a.jsonl", {"text": TEXT, "entities": [span(0, 3, "PER")]}), outside=outside
+    )
+    nlp = spacy.blank("xx")
+    nlp.add_pipe("crf_ner")
+    with caplog.at_level("WARNING", "spacy"):
+        nlp.initialize(lambda: list(reader(nlp)))
+    assert ("No token of the training texts is known to be outside" in caplog.text) == warned
+
+
 def test_rules_are_refused_for_files_without_spans(tmp_path: Path, run: Run) -> None:
     path = tmp_path / "a.conll"
     path.write_text("Ada B-PER\nmet O\n\n")
