@@ -74,7 +74,7 @@ def test_what_is_known_of_each_token(spans: list[Any], rules: SpanRules, tags: s
         ([{"text": TEXT, "entities": [[0, 3, "PER"]], "ents": []}], SpanRules(), 'under "entities" and "ents"'),
         ([{"text": TEXT, "label": [[0, 3, "A"]], "ner": [[0, 3, "B"]]}], SpanRules(), 'under "label" and "ner"'),
         ([{"text": TEXT, "entities": [span(0, 3, "O")]}], SpanRules(), "'O' is a tag of tokens"),
-        ([{"text": TEXT, "spans": [span(0, 3, "B-PER")]}], SpanRules(), "'B-PER' is a tag of tokens"),
+        ([{"text": TEXT, "spans": [span(0, 3, "I-PER")]}], SpanRules(), "'I-PER' is a tag of tokens"),
         (
             [{"text": TEXT, "entities": [span(0, 3, "PER", 93)]}],
             SpanRules("known", 0.5),

@@ -95,7 +95,7 @@ def sentence_of(
 
 def _check(span: CharSpan, rules: SpanRules) -> None:
     """RAISES DataError: If the label of a span is a tag, or its score cannot be compared with the least."""
-    if span.label == OUTSIDE or span.label.startswith(("B-", "I-")):
+    if span.label == OUTSIDE or span.label.startswith("I-"):  # "B-cell" is a label
         raise DataError(
             f"{span.label!r} is a tag of tokens, not the label of a span ({span.start}-{span.end}). "
             "Give labels such as PER, and no span where there is no entity."

@@ -47,9 +47,9 @@ def texts(tmp_path: Path) -> Path:
 def labellings(pipe: CRFComponent, doc: Doc) -> tuple[np.ndarray, list[np.ndarray]]:
     """Return log P of every labelling of a Doc, and the marginals of each sentence, by enumeration."""
     wholes, marginals = [], []
-    for scores, offsets, *_ in pipe.posterior([doc]).distribution._constrained():
-        for first, last in pairwise(offsets):
-            one = reference.sequence(scores, first, last)
+    for piece in pipe.posterior([doc]).distribution._constrained():
+        for first, last in pairwise(piece.lattice.offsets):
+            one = reference.sequence(piece.lattice.scores, first, last)
             logs = reference.all_path_scores(one, reference.all_paths(*one.emissions.shape))
             wholes.append(logs - reference.log_sum(logs))
             marginals.append(reference.marginals(one))
