@@ -1,6 +1,7 @@
 """Rules on annotated spans: what is known outside of them, scores, overlaps, and files that are mostly of no use."""
 
 import json
+import struct
 import sys
 import warnings
 from pathlib import Path
@@ -200,3 +201,15 @@ def test_without_pyarrow_tables_are_refused_with_what_to_install(
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(FormatError, match=r"pip install 'spacy-crfseq\[formats\]'"):
         list(read_annotations(tmp_path / "a.parquet", TOKENIZE, format="parquet"))
+
+
+def test_offsets_of_arrow_beyond_the_end_of_the_file_are_refused(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    batch, path = pyarrow.record_batch({"text": [TEXT], "spans": [[span(0, 3, "PER")]]}), tmp_path / "a.arrow"
+    with pyarrow.OSFile(str(path), "wb") as file, pyarrow.ipc.new_stream(file, batch.schema) as stream:
+        stream.write_batch(batch)
+    before, offsets, after = path.read_bytes().rpartition(struct.pack("<ii", 0, len(TEXT)))
+    assert offsets
+    path.write_bytes(before + struct.pack("<ii", 0, 1 << 30) + after)
+    with pytest.raises(FormatError, match=r"a\.arrow:1: the file is damaged here"):
+        list(read_annotations(path, TOKENIZE, format="parquet"))

@@ -55,6 +55,7 @@ def _rows(path: Path, batches: Any) -> Iterator[tuple[int, Any] | FormatError]:
     number = 0
     try:
         for batch in batches:
+            batch.validate(full=True)  # else damaged offsets are followed out of the file's memory
             for row in batch.to_pylist():
                 number += 1
                 yield number, {key: value for key, value in row.items() if value is not None}

@@ -12,6 +12,7 @@ from ...cli.app import command
 from ...cli.console import advise, print_json, printer
 from ...corpora.layouts import Asked, check_choice
 from ...corpora.outputs import check_output_file
+from ...corpora.paths import resolve
 from ...errors import ConfigError
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ def aggregate_cli(
     from .label_model import KINDS, Aggregation
     from .texts import SourceSettings, aggregate, write_docs
 
+    resolve(texts)
     check_choice("--model", model, KINDS)
     places = _pairs("--source", source)
     check_output_file(output, texts, *places.values(), *([gold] if gold else []), force=force)

@@ -208,7 +208,7 @@ def test_a_file_in_which_nothing_is_found(run: Run, trained: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize(("file", "options", "message"), [
-    ("other.jsonl", [], "no annotated text in the file"),
+    ("other.jsonl", [], "other.jsonl:1: no string under"),
     ("dev.conll", ["-f", "conll2003", "--train", "dev.conll"], "--train takes the log.jsonl that fit writes"),
     ("dev.conll", ["-f", "conll2003", "--train", "other.jsonl"], "has no iterations of"),
     ("blind.conll", ["-f", "conll2002", "-p", "crf_ner"], "no gold annotation"),
