@@ -22,7 +22,7 @@ OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
 """Settings of a command that takes config overrides."""
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="Folder or package name of a trained pipeline")]
 Config = Annotated[Path, typer.Argument(metavar="CONFIG", help="Config file, or - for stdin", allow_dash=True)]
-PATHS = "; or a folder, a quoted pattern, or several with commas between"
+PATHS = "; or a folder, a quoted pattern, or several, comma-separated"
 """What a path of a corpus or of texts may be, besides a file, see `paths.resolve`."""
 GoldFiles = Annotated[
     list[Path],
@@ -83,7 +83,7 @@ Rename = Annotated[
 Outside = Annotated[
     str | None,
     typer.Option(
-        help="Of annotated spans: known if text outside of them is in none, unknown if nobody has looked for all",
+        help="Of annotated spans: known if text outside of them is in none, unknown if only some spans are annotated",
         show_default="known",
         rich_help_panel=_LAYOUT,
     ),

@@ -214,7 +214,7 @@ def asked(layout: Format) -> Asked:
 
 
 def own_layout(columns: str) -> Preset:
-    """Return a layout of columns, given with commas between; RAISES ConfigError: If they cannot be."""
+    """Return a layout of columns, comma-separated; RAISES ConfigError: If they cannot be."""
     names = tuple(part.strip() for part in columns.split(","))
     for part in names:
         if part not in COLUMNS:

@@ -1,4 +1,4 @@
-"""The files of a corpus or of texts: a file, a folder, a pattern such as train-*.conll, or several with commas between.
+"""The files of a corpus or of texts: a file, a folder, a pattern such as train-*.conll, or several, comma-separated.
 
 Every command and every reader finds its files by `resolve`, those of annotated corpora by `corpus_files`: they are read
 with one layout, while texts may be in files of several kinds.  A path that names several files is still one `Path`.

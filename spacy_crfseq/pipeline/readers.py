@@ -93,7 +93,7 @@ def create_conll_reader(
 ) -> "CorpusReader":
     """Create a reader of a column file (``spacy_crfseq.ConllReader.v1``).
 
-    path (Path): The file; or a folder, a pattern such as train-*.conll, or several of these with commas between, whose
+    path (Path): The file; or a folder, a pattern such as train-*.conll, or several of these, comma-separated, whose
         files are one corpus.
     columns (list[str]): What each column holds: word, tag, pos (a UPOS tag, "_" is missing), lemma, morph ("_" is
         no features), ent (into doc.ents, "-" is missing), chunk (into doc.spans), weight (of the sentence: a number at
@@ -268,7 +268,7 @@ def create_annotation_reader(
     (doc._.crf_weight).
 
     format (str | None): jsonl, brat, webanno or parquet; None for that of the ending.
-    outside (str): "known" if text outside of spans is in no entity, "unknown" if nobody has looked for all entities.
+    outside (str): "known" if text outside of spans is in no entity, "unknown" if only some entities are annotated.
     min_score (float): Spans with a lower score are unknown, both as entities and as text in none.
     match (str): How spans that come as texts without positions are looked up: "all" marks all occurrences of a text,
         "first" the first one (the next one if it is given again), and "order" the first one after the span before;
@@ -288,7 +288,7 @@ def create_text_reader(
 ) -> "TextReader":
     """Create a reader of texts without annotation (``spacy_crfseq.TextReader.v1``), for terms of an objective.
 
-    path (Path): A file, also packed (.gz), a folder, a pattern, or several of these with commas between.
+    path (Path): A file, also packed (.gz), a folder, a pattern, or several of these, comma-separated.
     format (str | None): Layout of the files: txt (a text per line), jsonl (a "text" in each line), spacy, or that of a
         corpus, such as conll2003 or conllu, of which the words are read; None finds it by the ending, else by the
         first lines.

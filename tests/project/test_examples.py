@@ -68,7 +68,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "news" / "words.txt").write_text(
         "\n".join(map(" ".join, zip(*[iter(many)] * 12, strict=True))), encoding="utf8"
     )
-    shutil.copy(folder / "dev.conll", folder / "new.conll")
+    for name in ("new", "raw", "rules"):
+        shutil.copy(folder / "dev.conll", folder / f"{name}.conll")
     (folder / "more.txt").write_text("\n".join(reversed(lines)), encoding="utf8")
     (folder / "news.jsonl").write_text("".join(json.dumps({"text": line}) + "\n" for line in lines), encoding="utf8")
     records = ({"text": line, "label": [[0, len(line.split()[0]), "PER"]]} for line in lines)

@@ -13,7 +13,7 @@ MATCH = ("none", "all", "first", "order")
 class SpanRules(NamedTuple):
     """Rules for the spans of a file.
 
-    outside: "known" if text outside of spans is in no entity; "unknown" if nobody has looked for all of them.
+    outside: "known" if text outside of spans is in no entity; "unknown" if only some are annotated.
     min_score: Spans with a lower score are unknown, both as spans and as text in none.
     match: How spans that come as texts without positions are looked up: see `matching.match_spans`, or "none", which
         refuses them.

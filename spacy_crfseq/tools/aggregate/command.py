@@ -77,7 +77,7 @@ def aggregate_cli(
 
     Example:
       python -m spacy crfseq aggregate raw.conll -o labels.spacy --source rules=rules.conll \\
-          --source model=en_core_web_sm --map PERSON=PER --labels PER,LOC,ORG
+          --source model=training/model-best --labels PER,LOC,ORG
     """
     import spacy
 

