@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from spacy.lang.de import German
 from spacy.lang.en import English
+from spacy.lang.en.tokenizer_exceptions import TOKENIZER_EXCEPTIONS
 from spacy.tokenizer import Tokenizer
 from spacy.vocab import Vocab
 
@@ -31,7 +32,10 @@ def de_vocab() -> Vocab:
 
 @pytest.fixture(scope="session")
 def en_tokenizer() -> Tokenizer:
-    return English().tokenizer
+    """Return the tokenizer with its exceptions, which it lacks in our own tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(English.Defaults, "tokenizer_exceptions", TOKENIZER_EXCEPTIONS)
+        return English().tokenizer
 
 
 def pytest_configure(config: pytest.Config) -> None:
