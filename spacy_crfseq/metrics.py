@@ -6,6 +6,7 @@ another; scikit-learn is imported when one of them is called.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from itertools import chain
@@ -92,8 +93,8 @@ def log_scores(gold: Labels, found: Labels, labels: Sequence[str]) -> dict[str, 
     """
     gold, found = list(gold), list(found)
     pairs = [*zip(chain.from_iterable(gold), chain.from_iterable(found), strict=True)]
-    columns = [[a for a, b in pairs if a == b], [b for _, b in pairs], [a for a, _ in pairs]]
-    counts = np.array([[column.count(label) for column in columns] for label in labels])
+    columns = Counter(a for a, b in pairs if a == b), Counter(b for _, b in pairs), Counter(a for a, _ in pairs)
+    counts = np.array([[column[label] for column in columns] for label in labels])
     whole = [list(a) == list(b) for a, b in zip(gold, found, strict=True) if len(a)]
     table = np.nan_to_num(rates(counts))
     scores = {
@@ -101,7 +102,7 @@ def log_scores(gold: Labels, found: Labels, labels: Sequence[str]) -> dict[str, 
         for label, row, numbers in zip(labels, counts.tolist(), table.tolist(), strict=True)
     }
     accuracies = {
-        "item": Fraction(len(columns[0]), max(1, len(pairs))),
+        "item": Fraction(columns[0].total(), max(1, len(pairs))),
         "instance": Fraction(sum(whole), max(1, len(whole))),
     }
     averages = zip(("avg_precision", "avg_recall", "avg_f1"), table.mean(0).tolist(), strict=True)

@@ -47,7 +47,8 @@ class CrossEntropy:
         rest = SequentialLog()(scores, batch._replace(weights=batch.weights - weights), grad)
         nothing, log_z = np.zeros(0, np.int32), np.zeros(len(weights))
         free = kernels.lattice.log_loss(scores, batch.offsets, nothing, weights, grad, log_z=log_z)
-        tokens = _tokens_of(batch.offsets, np.flatnonzero(doubtful & (batch.weights != 0)))
+        chosen = np.flatnonzero(doubtful & (batch.weights != 0))
+        tokens = _ranges(batch.offsets[chosen], np.diff(batch.offsets)[chosen])
         targets = _targets(batch, tokens, weights)
         value = targets.expected(scores, grad)
         return rest + free - value - _over_unknown(scores, batch, targets, grad)
@@ -83,14 +84,6 @@ def _doubtful(batch: Batch) -> NDArray[np.bool_]:
             "probabilities. Leave out one of the two."
         )
     return doubtful
-
-
-def _tokens_of(offsets: Offsets, numbers: Offsets) -> Offsets:
-    """Return the tokens of some sequences."""
-    lengths = np.diff(offsets)[numbers]
-    ends = np.cumsum(lengths)
-    tokens: Offsets = np.arange(ends[-1] if len(ends) else 0) + np.repeat(offsets[numbers] - ends + lengths, lengths)
-    return tokens
 
 
 class _Targets(NamedTuple):

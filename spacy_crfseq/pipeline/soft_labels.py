@@ -86,18 +86,11 @@ def soft_labels(tags: Sequence[str], shares: Floats, pairs: Floats) -> SoftLabel
     pairs (Floats): [T, L, L] those of the label before and the label, such as `Chain.pair_marginals`: zeros at the
         first token of a sequence.
     """
+    outside = np.array([tag == OUTSIDE for tag in tags])
     soft: dict[int, list[tuple[str, str, float]]] = {}
-    for token in np.flatnonzero(shares.max(1) < 1 - LEAST).tolist() + _sure_of_spans(tags, shares):
+    for token in np.flatnonzero(shares[:, outside].sum(1) < 1 - LEAST).tolist():
         table, names = (pairs[token], tags) if pairs[token].any() else (shares[token][None], [""])
         kept = np.where(table >= min(LEAST, table.max()), table, 0)
         kept = kept / kept.sum()
         soft[token] = [(names[i], tags[j], float(kept[i, j])) for i, j in np.argwhere(kept > 0).tolist()]
-    return dict(sorted(soft.items()))
-
-
-def _sure_of_spans(tags: Sequence[str], shares: Floats) -> list[int]:
-    """Return the tokens that certainly have a tag other than "O"."""
-    sure = np.flatnonzero(shares.max(1) >= 1 - LEAST)
-    within = np.array([tag != OUTSIDE for tag in tags])
-    tokens: list[int] = sure[within[shares[sure].argmax(1)]].tolist()
-    return tokens
+    return soft

@@ -15,7 +15,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from hashlib import blake2b
 from importlib import import_module
 from importlib.util import find_spec
@@ -170,13 +170,11 @@ def _check_corpus(path: Path, layout: Preset, lang: str, columns: Sequence[str])
 
     if layout.name == DOCBIN or layout.form is not None:
         return
-    annotated = False
+    annotated, read = False, partial(layouts.read_layout, layout=layout)
+    if layout.spans is not None:
+        read = partial(annotated_sentences, _language(lang), layout=layout)
     for file in corpus_files(path):
-        if layout.spans is not None:
-            sentences = annotated_sentences(_language(lang), file, layout)
-        else:
-            sentences = layouts.read_layout(file, layout)
-        for sentence in sentences:
+        for sentence in read(file):
             for column in columns:
                 annotated |= not {"", "_", OUTSIDE, MISSING_ENTITY}.issuperset(sentence.columns.get(column, ()))
     if not annotated:
