@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import spacy
 from spacy.language import Language
 from spacy.tokens import Doc, Span
@@ -123,3 +124,21 @@ def words_of(doc: Doc) -> list[str]:
 
 def triples(spans: Iterable[Any]) -> list[tuple[int, int, str]]:
     return [(span.start, span.end, span.label_) for span in spans]
+
+
+def with_all_tags(**config: object) -> tuple[Language, CRFComponent]:
+    nlp = blank(**{"optimizer": LBFGS, **config})
+    for label in ("PER", "LOC", "ORG"):  # with all their tags
+        pipe_of(nlp).add_label(label)
+    initialize(nlp, examples(nlp), fit=True)
+    return nlp, pipe_of(nlp)
+
+
+def texts(count: int, seed: int = 0) -> list[str]:
+    rng = np.random.default_rng(seed)
+    words = ["Anna", "saw", "Oslo", "in", "New", "York", "Bank", "of", "Norway"]
+    return [" ".join([*rng.choice(words, 6), f"Name{i}", f"word{i % 97}x"]) for i in range(count)]
+
+
+def entities(nlp: Language, text: str) -> list[tuple[str, str]]:
+    return [(entity.text, entity.label_) for entity in nlp(text).ents]

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 import spacy
 from numba.core.compiler_lock import global_compiler_lock
-from spacy.language import Language
 from spacy.tokens import Doc
 
 from spacy_crfseq import threads
@@ -25,36 +24,19 @@ from spacy_crfseq.inference import posterior
 from spacy_crfseq.kernels import jit
 from spacy_crfseq.pipeline.component import CRFComponent
 from tests.pipeline.helpers import (
-    LBFGS,
     annotation,
     bare_doc,
     blank,
+    entities,
     examples,
-    initialize,
     inputs,
     pipe_of,
     templates,
+    texts,
     trained,
+    with_all_tags,
     words_of,
 )
-
-
-def with_all_tags(**config: object) -> tuple[Language, CRFComponent]:
-    nlp = blank(**{"optimizer": LBFGS, **config})
-    for label in ("PER", "LOC", "ORG"):  # with all their tags
-        pipe_of(nlp).add_label(label)
-    initialize(nlp, examples(nlp), fit=True)
-    return nlp, pipe_of(nlp)
-
-
-def texts(count: int, seed: int = 0) -> list[str]:
-    rng = np.random.default_rng(seed)
-    words = ["Anna", "saw", "Oslo", "in", "New", "York", "Bank", "of", "Norway"]
-    return [" ".join([*rng.choice(words, 6), f"Name{i}", f"word{i % 97}x"]) for i in range(count)]
-
-
-def entities(nlp: Language, text: str) -> list[tuple[str, str]]:
-    return [(entity.text, entity.label_) for entity in nlp(text).ents]
 
 
 def test_threads_share_a_pipeline(tmp_path: Path) -> None:

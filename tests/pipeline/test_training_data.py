@@ -9,11 +9,10 @@ from spacy.training import Example
 
 from spacy_crfseq.features.encoder import FrozenEncoder
 from spacy_crfseq.features.index import BagStore
-from spacy_crfseq.pipeline.component import CRFComponent
 from tests.pipeline.helpers import (
-    LBFGS,
     bare_doc,
     blank,
+    entities,
     examples,
     gold_doc,
     initialize,
@@ -21,30 +20,14 @@ from tests.pipeline.helpers import (
     pipe_of,
     registered,
     templates,
+    texts,
+    with_all_tags,
 )
 
 TEXT = "Anna lives in New York ."
 
 
 OPTIMIZERS = pytest.mark.parametrize("optimizer", ["AdaGrad", "SGD", "LBFGS"])
-
-
-def with_all_tags(**config: object) -> tuple[Language, CRFComponent]:
-    nlp = blank(**{"optimizer": LBFGS, **config})
-    for label in ("PER", "LOC", "ORG"):  # with all their tags
-        pipe_of(nlp).add_label(label)
-    initialize(nlp, examples(nlp), fit=True)
-    return nlp, pipe_of(nlp)
-
-
-def texts(count: int, seed: int = 0) -> list[str]:
-    rng = np.random.default_rng(seed)
-    words = ["Anna", "saw", "Oslo", "in", "New", "York", "Bank", "of", "Norway"]
-    return [" ".join([*rng.choice(words, 6), f"Name{i}", f"word{i % 97}x"]) for i in range(count)]
-
-
-def entities(nlp: Language, text: str) -> list[tuple[str, str]]:
-    return [(entity.text, entity.label_) for entity in nlp(text).ents]
 
 
 def test_an_interrupt_leaves_prediction_working(monkeypatch: pytest.MonkeyPatch) -> None:

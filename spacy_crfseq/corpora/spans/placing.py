@@ -41,6 +41,11 @@ def tokens_of(words: Sequence[str], spaces: Sequence[bool]) -> TokenBounds:
     return TokenBounds(words, spaces, starts, [start + len(word) for start, word in zip(starts, words, strict=True)])
 
 
+def bounds_of_words(words: Sequence[str]) -> TokenBounds:
+    """Return words as the tokens of a text that has one space between them."""
+    return tokens_of(words, [True] * (len(words) - 1) + [False] * bool(words))
+
+
 def sentence_of(
     text: Annotated, tokens: TokenBounds, rules: SpanRules, place: tuple[int, int], notes: Notes
 ) -> Sentence:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
@@ -13,7 +13,7 @@ from .counting import Counting
 from .inception import read_webanno
 from .json_formats import read_json
 from .matching import with_places
-from .placing import sentence_of, tokens_of
+from .placing import bounds_of_words, sentence_of, tokens_of
 from .records import Item, Notes, Skipped, failed
 from .rules import DEFAULT, SpanRules
 from .tables import read_table
@@ -68,9 +68,9 @@ def _sentences(
         line, text = item
         n_spans, n_scored = n_spans + len(text.spans), n_scored + sum(span.score is not None for span in text.spans)
         try:
-            words, spaces = _tokens(text.words, text.text, tokenize)
+            tokens = tokens_of(*tokenize(text.text)) if text.words is None else bounds_of_words(text.words)
             placed = with_places(counting.placed(text, line, notes), rules.match, line, notes)
-            yield sentence_of(placed, tokens_of(words, spaces), rules, (line, number), notes)
+            yield sentence_of(placed, tokens, rules, (line, number), notes)
         except DataError as error:
             yield FormatError(path, line, str(error))
         empty = False
@@ -93,7 +93,3 @@ def _sentences(
         )
     if rules.min_score:
         notes.unscored += n_spans - n_scored
-
-
-def _tokens(words: Sequence[str] | None, text: str, tokenize: Tokenize) -> tuple[Sequence[str], Sequence[bool]]:
-    return tokenize(text) if words is None else (words, [True] * (len(words) - 1) + [False])

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ...errors import DataError
+from .placing import bounds_of_words
 from .records import NOWHERE, CharSpan
 
 STARTS = ("start", "start_char", "start_offset", "startOffset", "char_start", "begin", "offset")
@@ -51,10 +52,7 @@ def token_spans(items: Iterable[Any], words: Sequence[str], *, inclusive: bool) 
 
     inclusive: Whether the second number is that of the last word, rather than that of the word after it.
     """
-    starts, at = [], 0
-    for word in words:
-        starts.append(at)
-        at += len(word) + 1
+    *_, starts, ends = bounds_of_words(words)
     spans = []
     for span in (span for item in items for span in _spans(item)):
         if not span.placed:
@@ -63,7 +61,7 @@ def token_spans(items: Iterable[Any], words: Sequence[str], *, inclusive: bool) 
         end = span.end + inclusive
         if not 0 <= span.start < end <= len(words):
             raise DataError(f"the words {span.start} to {span.end} of a span are not among the {len(words)} words.")
-        spans.append(span._replace(start=starts[span.start], end=starts[end - 1] + len(words[end - 1])))
+        spans.append(span._replace(start=starts[span.start], end=ends[end - 1]))
     return spans
 
 
@@ -131,7 +129,7 @@ def _advice(value: Any) -> str:
     texts = [_first(item, PHRASES) if isinstance(item, dict) else item for item in items]
     labelled = isinstance(value, dict) or any(isinstance(item, dict) and _first(item, LABELS) for item in items)
     if labelled and texts and all(isinstance(text, (str, list)) for text in texts):
-        return " The positions are missing: look the texts up in the text, and give start and end in characters."
+        return " The positions are missing: give start and end in characters, or texts with labels and --match all."
     return " Labels of whole texts and of HTML cannot be learnt."
 
 

@@ -16,6 +16,7 @@ from ...errors import DataError
 from ...schemes import OUTSIDE, decode_lenient, is_tag
 from ..columns import MISSING_ENTITY
 from ..tags import TagReader
+from .placing import bounds_of_words
 from .records import Annotated, CharSpan
 
 COLUMNS = ("ner_tags", "tags", "ner_labels", "labels", "label", "ner", "bio_tags", "iob_tags", "fine_ner_tags")
@@ -49,16 +50,9 @@ class TagColumns:
         typed = reader.read([OUTSIDE if name == MISSING_ENTITY else name for name in names])
         if wrong := next((tag for tag in typed if not is_tag(tag)), None):
             raise DataError(f"{wrong!r} under {column!r} is no tag of spans, such as B-PER or O.")
-        starts, at = [], 0
-        for word in words:
-            starts.append(at)
-            at += len(word) + 1
-
-        def end_of(token: int) -> int:
-            return starts[token] + len(words[token])
-
-        spans = [CharSpan(starts[start], end_of(end - 1), label) for start, end, label in decode_lenient(typed)]
-        unknown = [(starts[i], end_of(i)) for i, name in enumerate(names) if name == MISSING_ENTITY]
+        *_, starts, ends = bounds_of_words(words)
+        spans = [CharSpan(starts[start], ends[end - 1], label) for start, end, label in decode_lenient(typed)]
+        unknown = [(starts[i], ends[i]) for i, name in enumerate(names) if name == MISSING_ENTITY]
         return Annotated(text, spans, unknown=unknown, words=words)
 
     def _name(self, column: str, tag: Any) -> str:

@@ -23,7 +23,7 @@ from ...pipeline.select import load_pipeline
 from ...pipeline.soft_labels import soft_labels, write_soft_labels
 from ...schemes import OUTSIDE, decode_lenient, encode, transition_table
 from ...threads import shards
-from ...types import MISSING, Ints, Offsets
+from ...types import MISSING, Floats, Ints, Offsets
 from .label_model import Aggregation, LabelModel, learn
 from .sources import Copies, SourceRow, find_copies, gold_shares, report
 from .votes import ABSTAIN, Votes, votes_of_table
@@ -113,10 +113,9 @@ def aggregate(
     votes = votes_of_table(_numbers(said.values(), tags), given.offsets, list(said), len(tags))
     known = None if gold is None else _gold_labels(nlp, gold, given, sources, tags, layout)
     model = learn(votes, transition_table(tags, SCHEME), method, known)
-    shares = np.concatenate([chain.marginals() for _, chain in _chains(model, votes, known)])
     groups = np.array([0, *(place for place in range(1, len(types) + 1) for _ in "BILU")], np.int32)
     names = [OUTSIDE, *types]
-    _write_labels(given, model, votes, known, tags, component, weigh)
+    shares = np.concatenate([*_written_labels(given, _chains(model, votes, known), tags, component, weigh)])
     return Aggregated(
         report(votes, shares, groups, names),
         [] if known is None else report(votes, gold_shares(known, len(tags)), groups, names),
@@ -262,19 +261,17 @@ def _chains(model: LabelModel, votes: Votes, gold: Ints | None) -> Iterator[tupl
         yield part, Chain(scores.emissions, scores.transitions[0], scores.start, scores.end, offsets=offsets)
 
 
-def _write_labels(
+def _written_labels(
     texts: _GivenTexts,
-    model: LabelModel,
-    votes: Votes,
-    gold: Ints | None,
+    chains: Iterable[tuple[tuple[int, int], Chain]],
     tags: Sequence[str],
     component: str,
     weigh: bool,
-) -> None:
-    """Set the best labels as entities of the Docs, and note all probabilities and weights."""
+) -> Iterator[Floats]:
+    """Set the best labels as entities of the Docs, note all probabilities and weights, and yield the marginals."""
     from spacy.tokens import Span
 
-    for (first, _), chain in _chains(model, votes, gold):
+    for (first, _), chain in chains:
         shares, pairs, best, entropies = chain.marginals(), chain.pair_marginals(), chain.viterbi(), chain.entropy()
         for number, (begin, end) in enumerate(pairwise(chain.offsets.tolist()), start=first):
             doc, named = texts.docs[number], [tags[label] for label in best[begin:end]]
@@ -282,3 +279,4 @@ def _write_labels(
             write_soft_labels(doc, component, soft_labels(tags, shares[begin:end], pairs[begin:end]))
             if weigh:
                 doc.user_data[WEIGHT_KEY] = float(np.exp(-entropies[number - first]))
+        yield shares
