@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
@@ -16,7 +16,7 @@ from ..corpora.lines import FilePart, checked, lines_of
 from ..corpora.paths import corpus_files, resolve
 from ..corpora.spans.json_values import json_records
 from ..errors import FormatError
-from ..files import collecting
+from ..files import collecting, replacing
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -180,6 +180,16 @@ def make_doc(nlp: Language, document: Document, given: Sequence[str] = ()) -> Do
     if sentences[0].attributes is not None:
         doc.user_data[KEY] = [names for sentence in sentences for names in sentence.attributes]
     return doc
+
+
+def write_docs(path: Path, docs: Iterable[Doc]) -> int:
+    """Write Docs and their user data in spaCy's binary format, and return their number."""
+    from spacy.tokens import DocBin
+
+    binary = DocBin(docs=docs, store_user_data=True)
+    with replacing(path) as temporary:
+        binary.to_disk(temporary)
+    return len(binary)
 
 
 def load_docs(source: Path, vocab: Vocab) -> Iterator[Doc]:

@@ -159,7 +159,8 @@ def _of_label_studio(task: Mapping[str, Any], _: TagColumns) -> Annotated:
     ]
     kept = [item for item in annotations if not item.get("was_cancelled")]
     if not kept:
-        raise SkippedError("cancelled" if annotations else "not annotated")
+        alone = "not annotated, with predictions that are not read" if task.get("predictions") else "not annotated"
+        raise SkippedError("cancelled" if annotations else alone)
     chosen = next((item for item in kept if item.get("ground_truth")), kept[-1])  # several annotators
     regions = [item for item in listed(chosen, "result") if isinstance(item, dict)]
     return _of_regions(

@@ -71,11 +71,9 @@ def write_weighted(output: Path, train: Path, weighed: WeighedTexts, lang: str =
     for example, value in zip(weighed.examples, weighed.weights.values.tolist(), strict=True):
         example.reference.user_data[WEIGHT_KEY] = float(f"{weight_of(example.reference) * value:.6g}")
     if layout_by_ending(output) == DOCBIN or weighed.layout.name == DOCBIN:
-        from spacy.tokens import DocBin
+        from ...pipeline.texts import write_docs
 
-        with replacing(output) as temporary:
-            docs = [example.reference for example in weighed.examples]
-            DocBin(docs=docs, store_user_data=True).to_disk(temporary)
+        write_docs(output, (example.reference for example in weighed.examples))
         return ""
     if weighed.layout.name == "conllu" or (weighed.layout.spans and weighed.layout.name != ANNOTATIONS.name):
         raise ConfigError(f"{train}: {weighed.layout.name} has no place for weights. Give --output FILE.spacy.")

@@ -81,8 +81,9 @@ def aggregate_cli(
     """
     import spacy
 
+    from ...pipeline.texts import write_docs
     from .label_model import KINDS, Aggregation
-    from .texts import SourceSettings, aggregate, write_docs
+    from .texts import SourceSettings, aggregate
 
     resolve(texts)
     check_choice("--model", model, KINDS)
@@ -101,7 +102,7 @@ def aggregate_cli(
         component=component,
         weigh=weigh,
     )
-    write_docs(output, result.docs, texts, *places.values(), force=force)
+    write_docs(output, result.docs)
     if as_json:
         print_json(rows_of(result))
         return

@@ -15,9 +15,7 @@ from spacy.util import is_package
 from ...chain import Chain
 from ...cli.inputs import layout_of, read_file
 from ...corpora import layouts
-from ...corpora.outputs import check_output_file
 from ...errors import ConfigError, DataError
-from ...files import replacing
 from ...pipeline.evidence import WEIGHT_KEY
 from ...pipeline.select import load_pipeline
 from ...pipeline.soft_labels import soft_labels, write_soft_labels
@@ -123,15 +121,6 @@ def aggregate(
         given.docs,
         model,
     )
-
-
-def write_docs(path: Path, docs: Iterable[Doc], *inputs: str | Path, force: bool = False) -> None:
-    """Write Docs and what is noted on them to a file .spacy; errors as `outputs.check_output_file`."""
-    from spacy.tokens import DocBin
-
-    check_output_file(path, *inputs, force=force)
-    with replacing(path) as temporary:
-        DocBin(docs=docs, store_user_data=True).to_disk(temporary)
 
 
 def _read_texts(nlp: Language, path: Path, layout: layouts.Format) -> _GivenTexts:

@@ -21,8 +21,7 @@ from ...corpora.groups import DOCUMENT, group_of
 from ...corpora.outputs import check_output_file
 from ...corpora.saved_models import read_saved_model
 from ...errors import ConfigError, DataError
-from ...files import replacing
-from ...pipeline.texts import load_docs
+from ...pipeline.texts import load_docs, write_docs
 from ...pipeline.written import COLUMNS, ColumnWriter, Form
 from ...schemes import decode_lenient, encode, scheme_named
 
@@ -172,12 +171,7 @@ def _written(layout: Preset) -> tuple[str, ...]:
 def _write(target: Path, items: Iterable[Any], layout: Preset) -> int:
     if layout.name != DOCBIN:
         return write_columns(target, items, _written(layout))
-    from spacy.tokens import DocBin
-
-    binary = DocBin(docs=items, store_user_data=True)
-    with replacing(target) as temporary:
-        binary.to_disk(temporary)
-    return len(binary)
+    return write_docs(target, items)
 
 
 def _unit_of(item: Any, by: str | None, corpus: CorpusSettings) -> str:
