@@ -32,7 +32,8 @@ class SourceRow(NamedTuple):
 
     coverage (float): Share of all tokens that it gives the label.
     precision, recall (float): Expected shares of correct votes among those for the label, and of votes for the label
-        among those for tokens that have it; nan where there are none.  Tokens at which it abstains do not count.
+        among those for tokens that have it; nan where there are none.  Tokens at which it abstains do not count, and
+        a label that it does not have is to it as none: such tokens are outside of spans.
     precision_interval, recall_interval: Their score intervals at 95 % (Wilson 1927), which say how few votes there are,
         not how far the model is right.
     conflicts (float): Share of its votes for the label where another source says something else.
@@ -82,8 +83,12 @@ def report(votes: Votes, shares: Floats, groups: Ints, labels: Sequence[str]) ->
     n, n_sources = votes.n_labels, len(votes.names)
     counts = np.zeros((n_sources * n, n))
     add_counts(votes.ptr, votes.sources * np.int32(n) + votes.labels, np.ascontiguousarray(shares, np.float64), counts)
-    right = counts.reshape(n_sources, n, n)[:, np.arange(n), np.arange(n)]
-    said, true = counts.reshape(n_sources, n, n).sum(2), counts.reshape(n_sources, n, n).sum(1)
+    seen = counts.reshape(n_sources, n, n)
+    if (groups == 0).any():
+        outside = int((groups == 0).argmax())
+        seen[:, :, outside] += np.where(votes.knows[:, None], 0, seen).sum(2)
+    seen = seen * votes.knows[:, None]
+    right, said, true = seen[:, np.arange(n), np.arange(n)], seen.sum(2), seen.sum(1)
     given = np.bincount(votes.sources * n + votes.labels, minlength=n_sources * n).reshape(n_sources, n)
     alone = _conflicts(votes)
     members = np.arange(len(labels))[:, None] == groups

@@ -1,6 +1,7 @@
 """The votes of sources: which labels annotators, rules, lists and models give the tokens of the same texts.
 
 A source that says nothing about a token abstains, which is not the same as the label of tokens outside all spans.
+One that has no label for places and says that a token is outside of spans has not said that it is no place.
 Only votes are stored, so thousands of sources that have seen a few texts each take little memory.
 """
 
@@ -14,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from ...errors import DataError
 from ...kernels import borders
-from ...types import Ints, Offsets
+from ...types import Bools, Ints, Offsets
 
 ABSTAIN = -1
 """The label in tables of sources that say nothing of a token."""
@@ -28,6 +29,8 @@ class Votes(NamedTuple):
     sources, labels (Ints): [V] the source of each vote, ascending at each token, and its label.
     names (tuple[str, ...]): [S] names of the sources.
     n_labels (int): L.
+    knows (Bools): [S, L] the labels that each source has; at a token with another true label, it says what it says of
+        tokens outside of spans.
     """
 
     offsets: Offsets
@@ -36,6 +39,7 @@ class Votes(NamedTuple):
     labels: Ints
     names: tuple[str, ...]
     n_labels: int
+    knows: Bools
 
     @property
     def n_tokens(self) -> int:
@@ -64,13 +68,21 @@ class Votes(NamedTuple):
 
 
 def make_votes(
-    offsets: ArrayLike, tokens: ArrayLike, sources: ArrayLike, labels: ArrayLike, names: Sequence[str], n_labels: int
+    offsets: ArrayLike,
+    tokens: ArrayLike,
+    sources: ArrayLike,
+    labels: ArrayLike,
+    names: Sequence[str],
+    n_labels: int,
+    knows: ArrayLike | None = None,
 ) -> Votes:
     """Return votes in any order as `Votes`: source ``sources[v]`` gives token ``tokens[v]`` the label ``labels[v]``.
 
     offsets (ArrayLike): [N + 1] token offsets of the sequences.
     names (Sequence[str]): [S] names of the sources.
-    RAISES DataError: If a number is out of range, two sources have one name, or a source gives a token two labels.
+    knows (ArrayLike | None): [S, L] the labels that each source has; all by default.
+    RAISES DataError: If a number is out of range, two sources have one name, or a source gives a token two labels, or
+        one that it does not have.
     """
     bounds, arrays = np.asarray(offsets), [*map(np.asarray, (tokens, sources, labels))]
     n_tokens = int(bounds[-1]) if bounds.ndim == 1 and len(bounds) else 0
@@ -89,16 +101,23 @@ def make_votes(
     again = np.flatnonzero((of[1:] == of[:-1]) & (by[1:] == by[:-1]))
     if len(again):
         raise DataError(f"The source {names[by[again[0]]]!r} gives token {of[again[0]]} two labels.")
+    has = np.ones((len(names), n_labels), np.bool_) if knows is None else np.asarray(knows)
+    if has.shape != (len(names), n_labels) or has.dtype != np.bool_:
+        raise DataError(f"The labels that sources have must be a table of truth values [{len(names)}, {n_labels}].")
+    if len(strange := np.flatnonzero(~has[by, said])):
+        raise DataError(f"The source {names[by[strange[0]]]!r} gives token {of[strange[0]]} a label that it has not.")
     ptr = np.append(0, np.cumsum(np.bincount(of, minlength=n_tokens)))
     kept = by.astype(np.int32), said.astype(np.int32)
-    return Votes(bounds.astype(np.int64), ptr.astype(np.int64), *kept, tuple(names), n_labels)
+    return Votes(bounds.astype(np.int64), ptr.astype(np.int64), *kept, tuple(names), n_labels, has)
 
 
-def votes_of_table(table: ArrayLike, offsets: ArrayLike, names: Sequence[str], n_labels: int) -> Votes:
-    """Return the votes of a table [S, T] of labels, `ABSTAIN` where a source says nothing; errors as `make_votes`."""
+def votes_of_table(
+    table: ArrayLike, offsets: ArrayLike, names: Sequence[str], n_labels: int, knows: ArrayLike | None = None
+) -> Votes:
+    """Return the votes of a table [S, T] of labels, `ABSTAIN` where a source says nothing; else as `make_votes`."""
     labels = np.asarray(table)
     if labels.ndim != 2 or len(labels) != len(names):
         raise DataError(f"The table of votes must have a row for each of {len(names)} sources, not {labels.shape}.")
     borders.check_offsets(np.asarray(offsets), labels.shape[1])
     sources, tokens = np.nonzero(labels != ABSTAIN)
-    return make_votes(offsets, tokens, sources, labels[sources, tokens], names, n_labels)
+    return make_votes(offsets, tokens, sources, labels[sources, tokens], names, n_labels, knows)
