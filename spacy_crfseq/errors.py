@@ -6,8 +6,9 @@ All of them are `ValueError`s, so that code which guards a spaCy pipeline with `
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 
 
@@ -28,14 +29,17 @@ class NoExamplesError(DataError, TypeError):
 
 
 class FormatError(DataError):
-    """A line of an input file that cannot be read; its number counts from 1, and 0 is the whole file."""
+    """A line of an input file that cannot be read; its number counts from 1, and 0 is the whole file.
 
-    def __init__(self, file: Path | str, line: int, message: str) -> None:
-        self.file, self.line, self.what = Path(file), line, message
+    ends: Whether nothing that follows in the file can be read, either, as with an error of the whole file.
+    """
+
+    def __init__(self, file: Path | str, line: int, message: str, *, ends: bool = False) -> None:
+        self.file, self.line, self.what, self.ends = Path(file), line, message, ends or not line
         super().__init__(f"{file}:{line}: {message}" if line else f"{file}: {message}")
 
-    def __reduce__(self) -> tuple[type[FormatError], tuple[Path, int, str]]:
-        return FormatError, (self.file, self.line, self.what)  # worker processes hand it on
+    def __reduce__(self) -> tuple[Callable[..., FormatError], tuple[Path, int, str]]:
+        return partial(FormatError, ends=self.ends), (self.file, self.line, self.what)  # worker processes hand it on
 
 
 class NotFittedError(CrfError, AttributeError):
@@ -52,6 +56,11 @@ class ClusterError(CrfError):
 
 DAMAGED = (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError, RecursionError)
 """The exceptions that wrong values in a file lead to."""
+
+
+def count_of(number: int, noun: str) -> str:
+    """Return a number with a noun, such as "1 text" or "2,000 texts"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

@@ -188,11 +188,6 @@ def _watch_interrupts() -> tuple[list[int], Callable[[], object]]:
     return seen, lambda: signal.signal(signal.SIGINT, usual)
 
 
-def count_of(number: int, noun: str) -> str:
-    """Return a number with a noun, such as "1 text" or "2,000 texts"."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def load_code(path: Path | None) -> None:
     """Import a user's file with registered functions.
 

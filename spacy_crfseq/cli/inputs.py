@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..corpora import Preset, layouts
 from ..corpora.guessing import find_layout
+from ..corpora.lines import FilePart
 from ..corpora.paths import resolve
 from ..errors import DataError
-from ..pipeline.texts import Text, read_texts
+from ..pipeline.texts import Text, read_parts
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -40,10 +41,7 @@ def read_file(nlp: Language, path: Path, layout: layouts.Format = None) -> Itera
 
     RAISES CrfError: If one cannot be read; its layout must be clear before any is.
     """
-    layouts_of = {file: layout_of(file, layout, nlp, texts=True) for file in resolve(path)}
-    if len(layouts_of) == 1:
-        return chain.from_iterable(read_texts(nlp, *pair) for pair in layouts_of.items())
-    return (text._replace(file=str(file)) for file, own in layouts_of.items() for text in read_texts(nlp, file, own))
+    return read_parts(nlp, [(FilePart(file), layout_of(file, layout, nlp, texts=True)) for file in resolve(path)])
 
 
 def first_texts(nlp: Language, source: str | Path, layout: layouts.Format, number: int) -> tuple[list[Text], bool]:

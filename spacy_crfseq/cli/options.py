@@ -103,6 +103,14 @@ Match = Annotated[
         rich_help_panel=_LAYOUT,
     ),
 ]
+SkipInvalid = Annotated[
+    bool,
+    typer.Option(
+        "--skip-invalid",
+        help="Leave out records that cannot be read, and count them, instead of stopping",
+        rich_help_panel=_LAYOUT,
+    ),
+]
 Given = Annotated[
     str | None,
     typer.Option(

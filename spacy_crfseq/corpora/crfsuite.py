@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from ..errors import DataError, FormatError
 from .columns import SPAN_COLUMNS
-from .lines import Sentence, check_file, checked, read_lines
+from .lines import OnError, Sentence, check_file, checked, lines_of
 from .tags import TagReader
 
 WORD = "w[0]="
@@ -28,16 +28,21 @@ _ESCAPED = re.compile(r"\\([\\:])")
 
 
 def read_crfsuite(
-    path: Path | str, column: str = "tag", word: str = WORD, encoding: str = "utf8"
+    path: Path | str,
+    column: str = "tag",
+    word: str = WORD,
+    encoding: str = "utf8",
+    on_error: OnError | None = None,
 ) -> Iterator[Sentence]:
     """Yield the sequences of a file, with their labels in a column, and their attributes.
 
     word (str): The beginning of the attribute whose rest is the word; a token without one gets "_".
+    on_error (OnError | None): Receives errors in lines; their sequences are skipped.
     RAISES FormatError: With its line, on a value that is no number, on an attribute that is there twice, on a weight of
         a sequence, on a line without a label, and on a file without a sequence.
     """
     path = check_file(path)
-    return checked(_sentences(path, column, word, encoding), path, empty="no sequence")
+    return checked(_sentences(path, column, word, encoding), path, on_error, empty="no sequence")
 
 
 def format_item(label: str, attributes: Sequence[str]) -> str:
@@ -45,26 +50,37 @@ def format_item(label: str, attributes: Sequence[str]) -> str:
     return "\t".join(name.replace("\\", "\\\\").replace(":", "\\:") for name in (label, *attributes))
 
 
-def _sentences(path: Path, column: str, word: str, encoding: str) -> Iterator[Sentence]:
+def _sentences(path: Path, column: str, word: str, encoding: str) -> Iterator[Sentence | FormatError]:
     rows: list[tuple[str, Attributes]] = []
-    first, reader = 0, TagReader()
-    for number, line in chain(read_lines(path, encoding), [(0, "")]):  # a blank line ends a sequence that is open
-        if not line.strip(" \t"):
-            if rows:
-                labels, attributes = map(list, zip(*rows, strict=True))
+    first, spoilt, reader = 0, False, TagReader()
+    for item in chain(lines_of(path, encoding), [(0, "")]):  # a blank line ends a sequence that is open
+        try:
+            if isinstance(item, FormatError):
+                raise item
+            number, line = item
+            if line.strip(" \t"):
+                if line.startswith("@"):
+                    _check_weight(path, number, line)
+                else:
+                    first = first if rows else number
+                    rows.append(_item(path, number, line))
+                continue
+            ended, whole, rows, spoilt = rows, not spoilt, [], False
+            if ended and whole:
+                labels, attributes = map(list, zip(*ended, strict=True))
                 words = [_word(names, word) for names in attributes]
                 if column in SPAN_COLUMNS:
                     labels = _read_tags(path, first, labels, reader)
                 yield Sentence(words, {column: labels}, None, first, attributes=attributes)
-            rows = []
-        elif line.startswith("@"):
-            name, _, value = line.partition(":")
-            if name != "@weight" or _value_of(value) != 1:
-                message = f"{line!r}: weights of sequences are not supported; remove such lines."
-                raise FormatError(path, number, message)
-        else:
-            first = first if rows else number
-            rows.append(_item(path, number, line))
+        except FormatError as error:
+            yield error
+            spoilt = isinstance(item, FormatError) or bool(item[1].strip(" \t"))  # else the sequence has ended
+
+
+def _check_weight(path: Path, number: int, line: str) -> None:
+    name, _, value = line.partition(":")
+    if name != "@weight" or _value_of(value) != 1:
+        raise FormatError(path, number, f"{line!r}: weights of sequences are not supported; remove such lines.")
 
 
 def _read_tags(path: Path, line: int, labels: list[str], reader: TagReader) -> list[str]:

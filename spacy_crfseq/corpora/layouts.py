@@ -14,14 +14,7 @@ from ..schemes import scheme_named
 from .columns import DOCSTART, SPAN_COLUMNS, check_columns, parse_columns
 from .conllu import COLUMNS as CONLLU_COLUMNS
 from .conllu import parse_conllu
-from .lines import (
-    OnError,
-    Sentence,
-    check_encoding,
-    checked,
-    lines_of,
-    read_lines,
-)  # fmt: skip
+from .lines import Invalid, OnError, Sentence, check_encoding, checked, lines_of, read_lines
 from .paths import corpus_files
 from .spans import Notes, SpanRules, Tokenize, read_annotations
 from .xml import XMLForm, parse_xml
@@ -35,6 +28,8 @@ class Preset(NamedTuple):
     score: The column whose annotation is scored by default.
     form: How the elements of an XML file become sequences; None for other files.  Its columns are the same labels.
     spans: The rules for annotated spans in texts; None for other files.
+    skip_invalid: Whether readers leave out what they cannot read, and warn; else they raise an error.  None where a
+        user cannot choose.
     """
 
     name: str
@@ -44,6 +39,7 @@ class Preset(NamedTuple):
     score: str
     form: XMLForm | None = None
     spans: SpanRules | None = None
+    skip_invalid: bool | None = None
 
 
 # The original CoNLL-2003 files are IOB1.  The common IOB2 copies read the same under it, since a B- tag may
@@ -105,22 +101,34 @@ def read_layout(path: Path | str, layout: Preset, on_error: OnError | None = Non
     """Yield the sentences that `read` yields of all files of a path, see `paths.resolve`.
 
     on_error (OnError | None): Receives errors; sentences with errors are skipped.
-    RAISES FormatError: On an error without `on_error`, and on a file with neither a sentence nor an error.
+    RAISES FormatError: On an error without `on_error`, unless the layout skips it, see `lines.Invalid`; and on a file
+        with neither a sentence nor an error.
     """
-    documents = last = 0
-    for file in corpus_files(path):
-        for sentence in checked(read(file, layout), file, on_error):
-            last = documents + sentence.document
-            yield sentence._replace(file=str(file), document=last)
-        documents = last + 1
+    invalid = Invalid(layout.skip_invalid)
+
+    def sentences() -> Iterator[Sentence]:
+        documents = last = 0
+        for file in corpus_files(path):
+            for sentence in checked(read(file, layout), file, on_error or invalid):
+                last = documents + sentence.document
+                yield sentence._replace(file=str(file), document=last)
+            documents = last + 1
+
+    return invalid.passing(sentences())
 
 
 def read_spans(
     path: Path, layout: Preset, tokenize: Tokenize, notes: Notes | None = None, on_error: OnError | None = None
 ) -> Iterator[Sentence]:
-    """Yield the annotated texts of a file in a layout of spans, as `read_annotations` does."""
-    rules = layout.spans or SpanRules()
-    return read_annotations(path, tokenize, notes, on_error, format=layout.name, encoding=layout.encoding, rules=rules)
+    """Yield the annotated texts of a file in a layout of spans, as `read_annotations` does.
+
+    RAISES FormatError: On an error without `on_error`, unless the layout skips it, see `lines.Invalid`.
+    """
+    rules, invalid = layout.spans or SpanRules(), Invalid(layout.skip_invalid)
+    sentences = read_annotations(
+        path, tokenize, notes, on_error or invalid, format=layout.name, encoding=layout.encoding, rules=rules
+    )
+    return invalid.passing(sentences)
 
 
 def marks_documents(path: Path, layout: Preset) -> bool:
@@ -161,6 +169,7 @@ class Asked(NamedTuple):
     outside: str | None = None
     min_score: float | None = None
     match: str | None = None
+    skip_invalid: bool | None = None
 
     def layout(self, layouts: Mapping[str, Preset] = GOLD) -> Preset | None:
         """Return the layout given by name or by columns; None if neither is.
@@ -201,6 +210,8 @@ class Asked(NamedTuple):
                 option = f"--{next(iter(rules)).replace('_', '-')}"
                 raise ConfigError(f"{option} is for annotated spans in texts, unlike {as_options(layout)}.")
             layout = layout._replace(spans=layout.spans._replace(**rules).check())
+        if layout is not None and self.skip_invalid is not None:
+            layout = layout._replace(skip_invalid=self.skip_invalid)
         return layout if layout is None or self.encoding is None else layout._replace(encoding=self.encoding)
 
 
@@ -260,6 +271,11 @@ def corpus_place(config: Mapping[str, Any], name: str) -> str:
 
 def reader_layout(reader: Mapping[str, Any]) -> Preset | None:
     """Return the layout that a config's block such as `[corpora.dev]` reads; None if the reader is unknown."""
+    layout = _reader_layout(reader)
+    return layout and layout._replace(skip_invalid=bool(reader.get("skip_invalid", False)))
+
+
+def _reader_layout(reader: Mapping[str, Any]) -> Preset | None:
     name = str(reader.get("@readers", ""))
     if name == "spacy.Corpus.v1":
         return DOCS

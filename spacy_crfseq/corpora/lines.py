@@ -11,6 +11,7 @@ import codecs
 import gzip
 import re
 import sys
+import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -19,7 +20,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias, TypeVar
 
-from ..errors import ConfigError, FormatError
+from ..errors import ConfigError, FormatError, count_of
 
 Item = TypeVar("Item")
 OnError: TypeAlias = Callable[[FormatError], None]
@@ -28,6 +29,8 @@ Line: TypeAlias = tuple[int, str] | FormatError
 """A line and its number from 1, or what is wrong with it."""
 MAX_LINE = 1 << 26
 """Bytes of a line, at most; a small packed file may hold a line of any length."""
+LISTING = "The command debug-data lists all."
+SKIPPING = "To go on without what cannot be read, give --skip-invalid, in a config skip_invalid = true."
 SAMPLE = 1 << 16
 """Bytes of a file that its encoding is guessed from."""
 STDIN = Path("-")
@@ -36,8 +39,17 @@ _MARKS = {
     codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32", codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }  # fmt: skip
-DOCBIN_MARK = b"x\x9c"
-"""The first bytes of a DocBin, which zlib writes."""
+ODD = 0.02
+"""Share of control characters in single-byte encodings from which bytes are no text; random ones have 0.1."""
+_OF_TEXTS = bytes({*range(0x20, 0x7F), *range(0x80, 0x100), *b"\t\n\f\r"})
+_OTHERS = {
+    b"x\x9c": "this is spaCy's binary format. Give --format spacy, in a config the reader spacy.Corpus.v1.",
+    b"\x1f\x8b": "this file is packed by gzip. Unpack it; a file of raw texts may be packed if its name ends in .gz.",
+    b"PK\x03\x04": "this is a ZIP archive or a document of an office program. Unpack it, or save it as text.",
+    b"PAR1": "this is Parquet. Give --format parquet.",
+    b"%PDF": "this is a PDF. Save it as text.",
+}
+"""The first bytes of files that are no texts, and messages on them."""
 
 
 class MultiwordToken(NamedTuple):
@@ -115,20 +127,78 @@ def checked(
 ) -> Iterator[Item]:
     """Yield what a reader has read.
 
-    on_error (OnError | None): Receives the errors; None raises the first one.
+    on_error (OnError | None): Receives the errors; None raises the first one and counts the others, see `Invalid`.
     empty (str): What is missing in a file without anything; an empty string if that may be.
     RAISES FormatError: At the end, if there was neither an item nor an error.
     """
+    if on_error is None:
+        invalid = Invalid()
+        yield from invalid.passing(checked(items, path, invalid, empty=empty))
+        return
     for item in items:
         empty = ""
         if not isinstance(item, FormatError):
             yield item
-        elif on_error is None:
-            raise item
         else:
             on_error(item)
     if empty:
         raise FormatError(path, 0, f"{empty} in the file.")
+
+
+class Invalid:
+    """Records of a corpus that cannot be read: the first error, and how many there are.
+
+    Reading goes on behind an error, either without such records or to count the others.
+    skip (bool | None): Whether such records are left out; None where that cannot be asked for.
+    partly (bool): Whether a part of the corpus is read.
+    """
+
+    def __init__(self, skip: bool | None = None, *, partly: bool = False) -> None:
+        self._skip, self._partly = skip, partly
+        self._first: FormatError | None = None
+        self._count = 0
+
+    def __call__(self, error: FormatError) -> None:
+        """Note an error.  RAISES FormatError: One behind which nothing is read of a file, if records are left out."""
+        if self._skip and error.ends:
+            raise error
+        self._first = self._first or error
+        self._count += 1
+
+    def passing(self, items: Iterable[Item]) -> Iterator[Item]:
+        """Yield items, and read those behind an error without yielding them, unless records are left out.
+
+        RAISES FormatError: The first error, with the number of others; where records are left out, a warning has them,
+            unless nothing else is there.
+        """
+        n_items = 0
+        try:
+            for item in items:
+                if self._skip or self._first is None:
+                    n_items += 1
+                    yield item
+        except GeneratorExit:  # no more are wanted
+            self._warn()
+            raise
+        if self._first is not None and not (self._skip and n_items):
+            raise self._summary(self._first)
+        self._warn()
+
+    def _warn(self) -> None:
+        if self._skip and self._first is not None:
+            number = count_of(self._count, "error")
+            what = f"{number}, left out with what cannot be read (skip_invalid). The first is {self._first} {LISTING}"
+            warnings.warn(what, stacklevel=3)
+
+    def _summary(self, error: FormatError) -> FormatError:
+        said = [error.what]
+        if self._count > 1:
+            said.append(f"{'At least ' * self._partly}{count_of(self._count - 1, 'more error')}.")
+        if self._count > 1 and self._skip is not None:
+            said.append(LISTING)
+        if self._skip is False and not error.ends:
+            said.append(SKIPPING)
+        return FormatError(error.file, error.line, " ".join(said), ends=error.ends)
 
 
 # Files
@@ -183,13 +253,18 @@ def lines_of(
                 return
         begin = getattr(file, "begin", 0)
         for number, raw in enumerate(iter(partial(file.readline, MAX_LINE), b""), start=1):
+            if number == 1 and not begin and (what := _other_format(raw)):
+                yield FormatError(path, 0, what)
+                return
             if len(raw) == MAX_LINE:  # without reading more of it
-                yield FormatError(path, number, f"the line is longer than {MAX_LINE:,} bytes. Split it.")
+                yield FormatError(path, number, f"the line is longer than {MAX_LINE:,} bytes. Split it.", ends=True)
                 return
             try:
                 whole = raw.decode(encoding)
             except UnicodeDecodeError as error:
-                yield undecodable(path, number, begin + error.start, encoding, raw)
+                yield (wrong := undecodable(path, number, begin + error.start, encoding, raw))
+                if wrong.ends:
+                    return
                 continue
             finally:
                 begin += len(raw)
@@ -238,15 +313,11 @@ class FilePart(NamedTuple):
         before = self._replace(begin=0, end=self.begin).open() if self.begin else None
         return line + (before.getvalue().count(b"\n") if before else 0)
 
-    @contextmanager
-    def numbered(self) -> Iterator[None]:
-        """Count the lines of errors, which a reader of this part raises, from the beginning of the file."""
-        try:
-            yield
-        except FormatError as error:
-            if not self.begin or not error.line:
-                raise
-            raise FormatError(error.file, self.line_in_file(error.line), error.what) from None
+    def in_file(self, error: FormatError) -> FormatError:
+        """Return an error of a reader of this part with its line counted from the beginning of the file."""
+        if not self.begin or not error.line:
+            return error
+        return FormatError(error.file, self.line_in_file(error.line), error.what, ends=error.ends)
 
 
 def cut(path: Path, size: int, mark: bytes | tuple[bytes, ...] | None) -> list[FilePart]:
@@ -302,6 +373,20 @@ def probable_encoding(data: bytes) -> str:
     return "cp1252" if re.search(rb"[\x80-\x9f]", data) else "latin-1"
 
 
+def no_text(data: bytes) -> str:
+    """Return a message on the first bytes of a file that is no text; an empty string for a text."""
+    if what := _other_format(data):
+        return what
+    odd = len(data.translate(None, _OF_TEXTS))
+    if probable_encoding(data) not in ("cp1252", "latin-1") or odd <= ODD * len(data):
+        return ""
+    return f"this is no text: {odd / len(data):.0%} of its first bytes are control characters. Give another file."
+
+
+def _other_format(data: bytes) -> str:
+    return next((what for mark, what in _OTHERS.items() if data.startswith(mark)), "")
+
+
 def undecodable(path: Path, line: int, byte: int, encoding: str, raw: bytes = b"") -> FormatError:
     """Return an error on a byte that cannot be decoded, with the encoding to give instead.
 
@@ -312,8 +397,7 @@ def undecodable(path: Path, line: int, byte: int, encoding: str, raw: bytes = b"
     if path.is_file() and path.suffix != ZIPPED:
         with path.open("rb") as file:
             sample = file.read(SAMPLE) + raw[:SAMPLE]
-    if sample.startswith(DOCBIN_MARK):
-        what = "this is spaCy's binary format. Give --format spacy, in a config the reader spacy.Corpus.v1."
+    if what := no_text(sample):
         return FormatError(path, 0, what)
     probable = probable_encoding(sample)
     hint = "The rest of the file looks right: correct this line."

@@ -150,7 +150,8 @@ class _Reader:
                 self._sequence = self._sequence or likely_sequence(chunk)
                 self._parser.Parse(chunk, ended)
             except (expat.ExpatError, LookupError, ValueError) as error:
-                self._done.append(error if isinstance(error, FormatError) else self._readable(error))
+                wrong = error if isinstance(error, FormatError) else self._readable(error)
+                self._done.append(FormatError(wrong.file, wrong.line, wrong.what, ends=True))
                 ended = True
             empty = empty and not self._done
             yield from self._done

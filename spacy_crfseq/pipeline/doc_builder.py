@@ -155,6 +155,13 @@ class DocBuilder:
                 reference.user_data[WEIGHT_KEY] = weight
             yield reference, partial(make, given_groups, *_stack([*given, *starts]), self._draw() < settings.apart)
 
+    def check(self, sentence: Sentence) -> None:
+        """RAISES FormatError: On a value in a column of tokens, or a weight, that cannot be read."""
+        for name in self._columns:
+            if name in ATTRIBUTES:
+                self._column(name, sentence)
+        self._weight([sentence])
+
     def suits(self, inputs: Sequence[str], annotation: Annotation) -> bool:
         """Whether `labelled` can make arrays of sentences, each a doc.
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from itertools import chain, groupby, islice, starmap
+from itertools import groupby, islice
 from operator import attrgetter
 from pathlib import Path
 from random import Random
@@ -50,7 +50,7 @@ from ..corpora.layouts import (
     read_spans,
     span_layout,
 )
-from ..corpora.lines import FilePart, check_file, checked, cut, in_bytes
+from ..corpora.lines import FilePart, Invalid, OnError, check_file, checked, cut, in_bytes
 from ..corpora.paths import corpus_files, resolve
 from ..corpora.spans import Notes, SpanRules, Tokenize
 from ..corpora.splitting import SPACES
@@ -61,7 +61,7 @@ from .doc_builder import SPANS, CorpusSettings, DocBuilder, Gold, LabelledText, 
 from .evidence import register_extensions
 from .overrides import spacy_command
 from .tasks import Annotation
-from .texts import chunks_key, load_docs, missing_columns, read_texts, unit_of
+from .texts import chunks_key, load_docs, missing_columns, read_parts, unit_of
 
 PASSAGE = 25
 """Sentences of a passage."""
@@ -71,8 +71,8 @@ MARKS = {
     CUSTOM: tuple(DOCSTART.encode() + end for end in (b" ", b"\t", b"\n", b"\r\n")),
 }
 """The beginnings of the first line of a document, by the layouts whose files can be cut."""
-Sentences = Callable[[Language, FilePart], Iterator[Sentence]]
-"""Reads the sentences of a part of a corpus."""
+Sentences = Callable[[Language, FilePart, OnError], Iterator[Sentence]]
+"""Reads the sentences of a part of a corpus, but those with errors, which the function receives."""
 
 
 def create_conll_reader(
@@ -90,6 +90,7 @@ def create_conll_reader(
     twice: bool = False,
     apart: float = 0.0,
     group: str = "",
+    skip_invalid: bool = False,
 ) -> "CorpusReader":
     """Create a reader of a column file (``spacy_crfseq.ConllReader.v1``).
 
@@ -118,6 +119,7 @@ def create_conll_reader(
     apart (float): Share of the docs whose sentences `DocumentWords` and `DocumentLabels` read as docs of their own.
     group (str): The group of each text, which folds keep together: a column, "document" or "file"; of CoNLL-U also the
         key of a comment, of JSON a key of the record (into doc._.crf_group).  No doc has sentences of two groups.
+    skip_invalid (bool): Leave out what cannot be read, with a warning that counts it; else it is an error.
 
     A file that ends as one of annotated spans (.jsonl, .json, .ann, .parquet, .arrow) is read as
     `create_annotation_reader` does, if columns are word and ent alone.
@@ -132,7 +134,7 @@ def create_conll_reader(
                 f"{path}: annotated spans are entities (ent), but the reader's columns name "
                 f"{', '.join(others)}. Give a column file, or train crf_ner alone."
             )
-        return create_annotation_reader(path, limit, weight, encoding, group=group)
+        return create_annotation_reader(path, limit, weight, encoding, group=group, skip_invalid=skip_invalid)
     check_columns(columns)
     if scheme != "plain":
         scheme = scheme_named(scheme)
@@ -140,7 +142,8 @@ def create_conll_reader(
         raise ConfigError(
             f"scheme = 'plain' marks no spans, but columns holds ent or chunk. Give {' or '.join(SPAN_SCHEMES)}."
         )
-    layout, rest = Preset(CUSTOM, tuple(columns), scheme, encoding, ""), (limit, weight, joined, twice, apart, group)
+    layout = Preset(CUSTOM, tuple(columns), scheme, encoding, "", skip_invalid=skip_invalid)
+    rest = limit, weight, joined, twice, apart, group
     return CorpusReader(CorpusSettings(_given(path), layout, tuple(given), unit, chunks_key, on_invalid, *rest))
 
 
@@ -154,6 +157,7 @@ def create_conllu_reader(
     joined: float = 0.0,
     twice: bool = False,
     group: str = "",
+    skip_invalid: bool = False,
 ) -> "CorpusReader":
     """Create a reader of a CoNLL-U file (``spacy_crfseq.ConlluReader.v1``).
 
@@ -162,7 +166,7 @@ def create_conllu_reader(
     unit (str): "sentence" makes each a doc, "document" all up to the next ``# newdoc``, "passage" up to 25 sentences.
     The other settings and the errors are those of `create_conll_reader`.
     """
-    layout = PRESETS["conllu"]._replace(encoding=encoding)
+    layout = PRESETS["conllu"]._replace(encoding=encoding, skip_invalid=skip_invalid)
     settings = CorpusSettings(
         _given(path), layout, tuple(given), unit, limit=limit, weight=weight, joined=joined, twice=twice, group=group
     )
@@ -179,6 +183,7 @@ def create_crfsuite_reader(
     limit: int = 0,
     weight: float = 1.0,
     encoding: str = "utf8",
+    skip_invalid: bool = False,
 ) -> "CorpusReader":
     """Create a reader of an attribute file of CRFsuite (``spacy_crfseq.CRFsuiteReader.v1``).
 
@@ -189,9 +194,9 @@ def create_crfsuite_reader(
     """
     path = _given(path)
     check_setting("column", column, ("tag", "pos", "morph", "ent", "chunk"))
-    layout = Preset(CRFSUITE, ("word", column), scheme_named(scheme), encoding, column)
+    layout = Preset(CRFSUITE, ("word", column), scheme_named(scheme), encoding, column, skip_invalid=skip_invalid)
     settings = CorpusSettings(path, layout, (), "sentence", chunks_key, on_invalid, limit, weight)
-    return CorpusReader(settings, lambda _, part: read_crfsuite(part.path, column, word, encoding))
+    return CorpusReader(settings, lambda _, part, note: read_crfsuite(part.path, column, word, encoding, note))
 
 
 def create_xml_reader(
@@ -211,6 +216,7 @@ def create_xml_reader(
     encoding: str = "",
     rename: dict[str, str] = {},  # noqa: B006
     group: str = "",
+    skip_invalid: bool = False,
 ) -> "CorpusReader":
     """Create a reader of XML elements whose children are labelled segments (``spacy_crfseq.XMLReader.v1``).
 
@@ -234,9 +240,9 @@ def create_xml_reader(
     check_setting("part", part, ("all", "train", "dev"))
     form = XMLForm(sequence, nested, other, tuple(ignore), tuple(attributes), join, pattern, between, rename)
     form.check()
-    layout = PRESETS["xml"]._replace(encoding=encoding, form=form)
+    layout = PRESETS["xml"]._replace(encoding=encoding, form=form, skip_invalid=skip_invalid)
     settings = CorpusSettings(_given(path), layout, chunks_key=chunks_key, limit=limit, weight=weight, group=group)
-    return CorpusReader(settings, lambda nlp, file: part_of(_sentences(layout, nlp, file), part, settings.path))
+    return CorpusReader(settings, lambda nlp, *of: part_of(_sentences(layout, nlp, *of), part, settings.path))
 
 
 def part_of(sentences: Iterator[Sentence], part: str, path: Path) -> Iterator[Sentence]:
@@ -258,6 +264,7 @@ def create_annotation_reader(
     min_score: float = 0.0,
     match: str = "none",
     group: str = "",
+    skip_invalid: bool = False,
 ) -> "CorpusReader":
     """Create a reader of annotated spans in texts (``spacy_crfseq.AnnotationReader.v1``).
 
@@ -276,7 +283,7 @@ def create_annotation_reader(
     The settings and the errors are those of `create_conll_reader`.
     """
     path, rules = _given(path), SpanRules(outside, min_score, match).check()
-    layout = span_layout(path, format)._replace(encoding=encoding, spans=rules)
+    layout = span_layout(path, format)._replace(encoding=encoding, spans=rules, skip_invalid=skip_invalid)
     return CorpusReader(CorpusSettings(path, layout, limit=limit, weight=weight, group=group))
 
 
@@ -285,6 +292,7 @@ def create_text_reader(
     format: str | None = None,
     encoding: str | None = None,
     limit: int = 0,
+    skip_invalid: bool = False,
 ) -> "TextReader":
     """Create a reader of texts without annotation (``spacy_crfseq.TextReader.v1``), for terms of an objective.
 
@@ -294,9 +302,10 @@ def create_text_reader(
         first lines.
     encoding (str | None): Of the files; None for utf8, or that of the format.
     limit (int): The maximum number of texts, 0 for all.
+    skip_invalid (bool): Leave out what cannot be read, with a warning that counts it; else it is an error.
     Raises ConfigError on invalid settings; the reader raises FormatError with file and line.
     """
-    asked = Asked(format, encoding=encoding)
+    asked = Asked(format, encoding=encoding, skip_invalid=skip_invalid)
     asked.layout(TEXTS)
     if path is None:
         raise ConfigError("spacy_crfseq.TextReader.v1 has no path. Give the file or folder in its block of [corpora].")
@@ -305,10 +314,12 @@ def create_text_reader(
     return TextReader(Path(path), asked, limit)
 
 
-def annotated_sentences(nlp: Language, path: Path, layout: Preset) -> Iterator[Sentence]:
+def annotated_sentences(
+    nlp: Language, path: Path, layout: Preset, on_error: OnError | None = None
+) -> Iterator[Sentence]:
     """Yield texts with annotated spans in the pipeline's tokens, see `read_spans`; warn of what is left out."""
     notes = Notes()
-    yield from read_spans(path, layout, tokenizer_of(nlp), notes)
+    yield from read_spans(path, layout, tokenizer_of(nlp), notes, on_error)
     for text, places in notes.messages(path):
         warnings.warn("\n  ".join([text, *places]), stacklevel=4)
 
@@ -343,14 +354,14 @@ def read_examples(
     return CorpusReader(CorpusSettings(path, preset, tuple(given), unit, chunks_key, on_invalid, limit)).stream(nlp)
 
 
-def _sentences(layout: Preset, nlp: Language, part: FilePart) -> Iterator[Sentence]:
+def _sentences(layout: Preset, nlp: Language, part: FilePart, on_error: OnError) -> Iterator[Sentence]:
     if layout.spans is not None:
-        return annotated_sentences(nlp, part.path, layout)
+        return annotated_sentences(nlp, part.path, layout, on_error)
     if layout.name == CRFSUITE:
-        return read_crfsuite(part.path, layout.score, WORD, layout.encoding)
+        return read_crfsuite(part.path, layout.score, WORD, layout.encoding, on_error)
     check_file(part.path)
     stream = part.open()
-    return checked(read(part.path, layout, stream), part.path, empty="no sentence" if stream is None else "")
+    return checked(read(part.path, layout, stream), part.path, on_error, empty="no sentence" if stream is None else "")
 
 
 class CorpusReader:
@@ -407,12 +418,17 @@ class CorpusReader:
 
     def sentences(self, nlp: Language) -> Iterator[Sentence]:
         """Yield the sentences of all files."""
-        documents = last = 0
-        for part in self._parts():
-            for sentence in self._sentences(nlp, part):
-                last = documents + sentence.document
-                yield sentence._replace(file=sentence.file or str(part.path), document=last)
-            documents = last + 1
+        invalid = self._invalid()
+
+        def read() -> Iterator[Sentence]:
+            documents = last = 0
+            for part in self._parts():
+                for sentence in self._sentences(nlp, part, partial(_note, invalid, part)):
+                    last = documents + sentence.document
+                    yield sentence._replace(file=sentence.file or str(part.path), document=last)
+                documents = last + 1
+
+        return invalid.passing(read())
 
     def stream(self, nlp: Language) -> Iterator[Example]:
         """Return an iterator over the examples that streams the files and caches nothing."""
@@ -430,29 +446,34 @@ class CorpusReader:
             yield from minibatch(self.stream(nlp), size)
             return
 
-        def encode(builder: DocBuilder, sentences: Iterator[Sentence]) -> Iterator[LabelledText | list[Example]]:
-            for chunk in minibatch(islice(sentences, limit or None), size):
-                gold = (doc for sentence in chunk for doc in builder.gold([sentence], [None]))
-                yield builder.labelled(chunk, inputs, annotation) or list(_examples(gold))
+        def encode(work: _Work) -> Iterator[LabelledText | list[Example]]:
+            for chunk in minibatch(islice(work.sentences, limit or None), size):
+                try:
+                    labelled = work.builder.labelled(chunk, inputs, annotation)
+                except FormatError:  # of one or more sentences, whose docs tell
+                    labelled = None
+                yield labelled or list(_examples(work.gold(([sentence], [None]) for sentence in chunk)))
 
-        yield from self._each(nlp, encode)
+        invalid = self._invalid()
+        yield from invalid.passing(self._each(nlp, invalid, encode))
 
     def _gold(self, nlp: Language) -> Iterator[Gold]:
-        def build(builder: DocBuilder, sentences: Iterator[Sentence]) -> Iterator[Gold]:
-            return chain.from_iterable(starmap(builder.gold, self._docs(sentences, builder.path)))
+        invalid = self._invalid()
+        docs = self._each(nlp, invalid, lambda work: work.gold(self._docs(work.sentences, work.builder.path)))
+        return invalid.passing(islice(docs, self._settings.limit or None))
 
-        docs = self._each(nlp, build)
-        return islice(docs, self._settings.limit or None)
+    def _invalid(self) -> Invalid:
+        return Invalid(self._settings.layout.skip_invalid, partly=self._part is not None)
 
     def _parts(self) -> list[FilePart]:
         return [self._part] if self._part else [FilePart(file) for file in corpus_files(self._settings.path)]
 
-    def _each(self, nlp: Language, work: Callable[[DocBuilder, Iterator[Sentence]], Iterator[Any]]) -> Iterator[Any]:
-        """Yield what `work` makes of the sentences of each file, and warn of invalid tags at its end."""
+    def _each(self, nlp: Language, invalid: Invalid, make: Callable[["_Work"], Iterator[Any]]) -> Iterator[Any]:
+        """Yield what is made of the sentences of each file, note their errors, and warn of invalid tags at its end."""
         for part in self._parts():
             builder = DocBuilder(nlp.vocab, replace(self._settings, path=part.path))
-            with part.numbered():
-                yield from work(builder, self._sentences(nlp, part))
+            note = partial(_note, invalid, part)
+            yield from make(_Work(builder, self._sentences(nlp, part, note), note))
             if builder.invalid and part.path not in self._warned:
                 self._warned.add(part.path)
                 single = builder.invalid == 1
@@ -490,6 +511,26 @@ class CorpusReader:
         yield run, forms(len(run), None)
 
 
+class _Work(NamedTuple):
+    """The sentences of a part of a corpus, what makes docs of them, and what receives errors."""
+
+    builder: DocBuilder
+    sentences: Iterator[Sentence]
+    note: OnError
+
+    def gold(self, docs: Iterable[tuple[list[Sentence], list[Starts]]]) -> Iterator[Gold]:
+        """Yield the gold docs of sentences, but those with values that cannot be read."""
+        for sentences, forms in docs:
+            try:
+                yield from self.builder.gold(sentences, forms)
+            except FormatError as error:
+                self.note(error)
+
+
+def _note(invalid: Invalid, part: FilePart, error: FormatError) -> None:
+    invalid(part.in_file(error))
+
+
 def _examples(gold: Iterable[Gold]) -> Iterator[Example]:
     """Return an iterator over examples with new predicted docs."""
     return (Example(predicted(), reference) for reference, predicted in gold)
@@ -522,8 +563,7 @@ class TextReader:
     def __call__(self, nlp: Language) -> Iterator[Example]:
         """Return an iterator over the examples, both docs of which are the same."""
         parts = [FilePart(file) for file in resolve(self._path)] if self._part is None else [self._part]
-        layouts = [self._layout(part.path) for part in parts]
-        texts = chain.from_iterable(read_texts(nlp, *pair) for pair in zip(parts, layouts, strict=True))
+        texts = read_parts(nlp, [(part, self._layout(part.path)) for part in parts])
         return (Example(text.doc, text.doc) for text in islice(texts, self._limit or None))
 
     def _layout(self, file: Path) -> Preset:
@@ -570,7 +610,8 @@ def read_gold(
     if layout.name == DOCBIN:
         for name in seen:
             layouts.check_choice("--given", name, TOKEN_COLUMNS, " column")
-        examples = [Example(bare(doc, seen), doc) for doc in load_docs(path, nlp.vocab)]
+        docs = load_docs(path, nlp.vocab, skip_invalid=layout.skip_invalid)
+        examples = [Example(bare(doc, seen), doc) for doc in docs]
         columns = tuple(c for c in columns if any(_holds(example.reference, c, key) for example in examples))
     else:
         usual = {unit_of(pipeline) for pipeline in (nlp, *others)}

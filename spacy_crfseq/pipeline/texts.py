@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
@@ -12,10 +13,10 @@ from srsly import msgpack_loads
 
 from ..corpora import DOCBIN, PRESETS, TOKEN_COLUMNS, Preset, Sentence, check_file, read
 from ..corpora.layouts import RAW, corpus_block
-from ..corpora.lines import FilePart, checked, lines_of
+from ..corpora.lines import FilePart, Invalid, OnError, checked, lines_of
 from ..corpora.paths import corpus_files, resolve
 from ..corpora.spans.json_values import json_records
-from ..errors import FormatError
+from ..errors import FormatError, count_of
 from ..files import collecting, replacing
 
 if TYPE_CHECKING:
@@ -70,30 +71,43 @@ class Text(NamedTuple):
 
 
 def read_texts(nlp: Language, path: Path | FilePart, layout: Preset) -> Iterator[Text]:
-    """Stream the texts of files, see `paths.resolve`, or of a part of one, but empty texts; without annotation.
+    """Stream the texts of files in one layout, see `paths.resolve`, or of a part of one, as `read_parts` does."""
+    parts = [path] if isinstance(path, FilePart) else map(FilePart, resolve(path))
+    return read_parts(nlp, [(part, layout) for part in parts])
+
+
+def read_parts(nlp: Language, parts: Sequence[tuple[FilePart, Preset]]) -> Iterator[Text]:
+    """Stream the texts of parts of files in their layouts, but empty texts; without annotation.
 
     A text of a corpus is a sentence, or a marked document if the pipeline reads documents.
-    RAISES CrfError: If a line is reached that cannot be read.
+    RAISES CrfError: If a line is reached that cannot be read, see `lines.Invalid`.
     """
-    for part in [path] if isinstance(path, FilePart) else map(FilePart, resolve(path)):
-        yield from _texts_of(nlp, part, layout)
+    skip = parts[0][1].skip_invalid if parts else None
+    invalid = Invalid(skip, partly=any(part.begin or part.end for part, _ in parts))
+    texts = (text for part, layout in parts for text in _texts_of(nlp, part, layout, invalid, named=len(parts) > 1))
+    return invalid.passing(texts)
 
 
-def _texts_of(nlp: Language, part: FilePart, layout: Preset) -> Iterator[Text]:
+def _texts_of(nlp: Language, part: FilePart, layout: Preset, on_error: OnError, *, named: bool) -> Iterator[Text]:
     is_corpus, path = layout.name not in RAW, part.path
     documents = read_documents(path, layout, part.open(), join=unit_of(nlp) == "document")
-    given = given_columns(nlp, layout)
-    with part.numbered():
-        for number, document in enumerate(checked(documents, path, empty="no sentence" if is_corpus else ""), start=1):
-            if (size := len(document.text)) > nlp.max_length:
-                too_long = f"a text of {size:,} characters; {nlp.max_length:,} are the most."
-                raise FormatError(path, document.line, too_long)
-            meta = document.entry.get("meta", {})
-            if not isinstance(meta, dict):
-                raise FormatError(path, document.line, 'expected an object under "meta".')
+    given, file = given_columns(nlp, layout), str(path) if named else ""
+
+    def note(error: FormatError) -> None:
+        on_error(part.in_file(error))
+
+    found = checked(documents, path, note, empty="no sentence" if is_corpus else "")
+    for number, document in enumerate(found, start=1):
+        meta = document.entry.get("meta", {})
+        if (size := len(document.text)) > nlp.max_length:
+            what = f"a text of {size:,} characters; {nlp.max_length:,} are the most."
+            note(FormatError(path, document.line, what))
+        elif not isinstance(meta, dict):
+            note(FormatError(path, document.line, 'expected an object under "meta".'))
+        else:
             doc = make_doc(nlp, document, given)
             if len(doc) and not doc.text.isspace():
-                yield Text(doc, number if is_corpus else document.line, meta)
+                yield Text(doc, number if is_corpus else document.line, meta, file)
 
 
 def given_columns(nlp: Language, layout: Preset) -> list[str]:
@@ -192,33 +206,61 @@ def write_docs(path: Path, docs: Iterable[Doc]) -> int:
     return len(binary)
 
 
-def load_docs(source: Path, vocab: Vocab) -> Iterator[Doc]:
+def load_docs(
+    source: Path, vocab: Vocab, on_error: OnError | None = None, *, skip_invalid: bool | None = None
+) -> Iterator[Doc]:
     """Yield the Docs of files in spaCy's binary format, see `paths.resolve`.
 
     Tags I- that continue no entity are read as conlleval does.
-    RAISES FormatError: If one is none.
+    on_error (OnError | None): Receives the errors of damaged Docs, which are then left out.
+    skip_invalid (bool | None): Without `on_error`, leave these out and warn; None where a user cannot choose.
+    RAISES FormatError: If a file is none, and at a damaged Doc, see `lines.Invalid`.
     """
-    for file in corpus_files(source):
-        yield from _load_file(file, vocab)
+    invalid = Invalid(skip_invalid)
+    files = corpus_files(source)
+    return invalid.passing(doc for file in files for doc in _load_file(file, vocab, on_error or invalid))
 
 
-def _load_file(source: Path, vocab: Vocab) -> Iterator[Doc]:
+def _load_file(source: Path, vocab: Vocab, on_error: OnError) -> Iterator[Doc]:
     from .tasks import begin_stray_entities, describe_stray
 
-    binary, done = _read_docbin(source), 0
     n_stray, first = 0, ""
-    try:
-        with collecting():
-            for doc in binary.get_docs(vocab):
-                if stray := begin_stray_entities(doc):
-                    n_stray, first = n_stray + 1, first or f"{source}, doc {done + 1}: {describe_stray(doc, stray[0])}"
-                _check_values(doc)
-                yield doc
-                done += 1
-    except Exception as error:  # whatever spaCy raises on entries that do not fit each other
-        raise FormatError(source, done + 1, f"this Doc is damaged ({error}). Write the file again.") from error
+    for number, doc in enumerate(_unpacked(_read_docbin(source), vocab), start=1):
+        try:
+            if isinstance(doc, Exception):
+                raise doc
+            stray = begin_stray_entities(doc)
+            _check_values(doc)
+        except Exception as error:  # whatever spaCy raises on entries that do not fit each other
+            on_error(FormatError(source, number, f"this Doc is damaged ({error}). Write the file again."))
+            continue
+        if stray:
+            n_stray, first = n_stray + 1, first or f"{source}, doc {number}: {describe_stray(doc, stray[0])}"
+        yield doc
     if n_stray:
-        warnings.warn(f"{first} This file has {n_stray:,} such docs.", stacklevel=2)
+        warnings.warn(f"{first} This file has {count_of(n_stray, 'such doc')}.", stacklevel=2)
+
+
+def _unpacked(binary: Any, vocab: Vocab) -> Iterator[Any]:
+    """Yield Docs, and exceptions in place of those that cannot be unpacked."""
+    entries = ("tokens", "spaces", "cats", "flags", "span_groups", "user_data")
+    rest = binary
+    while rest.tokens:
+        docs, n_done = rest.get_docs(vocab), 0
+        while n_done < len(rest):
+            n_done += 1
+            try:
+                with collecting():
+                    doc = next(docs)
+            except Exception as error:  # behind which the generator ends
+                yield error
+                break
+            yield doc
+        left = copy(rest)
+        left.strings = set()  # which the vocab has by now
+        for name in entries:
+            setattr(left, name, getattr(rest, name)[n_done:])
+        rest = left
 
 
 def _check_values(doc: Doc) -> None:

@@ -19,35 +19,35 @@ _SPAN = re.compile(r"(T\S+)\t(\S+) (\d+ \d+(?:;\d+ \d+)*)(?:\t(.*))?")
 
 
 def read_brat(path: Path, encoding: str) -> Iterator[Item]:
-    """Yield the text of an annotation file, or of a text with one beside it."""
+    """Yield the text of an annotation file, or of a text with one beside it; none if a line is wrong in one of them."""
     path, source = path.with_suffix(ENDING), path.with_suffix(TEXT)
     for file, other in ((source, path), (path, source)):
         if not file.is_file():
             yield FormatError(other, 0, f"brat needs {file.name} beside it, which is missing.")
             return
-    spans, unusable = list[CharSpan](), list[Unusable]()
+    spans, unusable, wrong = list[CharSpan](), list[Unusable](), list[FormatError]()
     for line in lines_of(path, encoding):
         if isinstance(line, FormatError):
-            yield line
+            wrong.append(line)
         elif line[1].startswith("T"):
             try:
                 span, is_whole = _span_of(path, line)
             except FormatError as error:
-                yield error
+                wrong.append(error)
                 continue
             if is_whole:
                 spans.append(span)
             else:
                 unusable.append(Unusable(span, "is discontinuous"))
-    text = "".join(line for _, line in _with_ends(source, encoding))
-    yield 1, Annotated(text, spans, unusable=unusable)
-
-
-def _with_ends(path: Path, encoding: str) -> Iterator[tuple[int, str]]:
-    for line in lines_of(path, encoding, returns=True, ends=True):
+    pieces = list[str]()
+    for line in lines_of(source, encoding, returns=True, ends=True):
         if isinstance(line, FormatError):
-            raise line
-        yield line
+            wrong.append(line)
+        else:
+            pieces.append(line[1])
+    yield from wrong
+    if not wrong:
+        yield 1, Annotated("".join(pieces), spans, unusable=unusable)
 
 
 def _span_of(path: Path, line: Line) -> tuple[CharSpan, bool]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,18 +41,18 @@ class _Token(NamedTuple):
 
 
 def read_webanno(path: Path, encoding: str) -> Iterator[Item]:
-    """Yield the sentences of a file in WebAnno TSV 3."""
+    """Yield the sentences of a file in WebAnno TSV 3, but those with lines that are wrong."""
     place, width, layers = None, 0, list[tuple[str, list[str]]]()
-    tokens, first = list[_Token](), 0
-    for line in lines_of(path, encoding, returns=True):
+    tokens, first, spoilt = list[_Token](), 0, False
+    for line in chain(lines_of(path, encoding, returns=True), [(0, "")]):  # a blank line ends a sentence that is open
         if isinstance(line, FormatError):
             yield line
+            spoilt = True
             continue
         number, text = line
         if number == 1 and not text.startswith(MARK):
-            yield FormatError(
-                path, 1, f"this is no WebAnno TSV 3, which begins with {MARK}. Give --format or --columns."
-            )
+            what = f"this is no WebAnno TSV 3, which begins with {MARK}. Give --format or --columns."
+            yield FormatError(path, 1, what, ends=True)
             return
         if match := _LAYER.fullmatch(text):
             layers.append((match[1], [name for name in match[2].split("|") if name]))
@@ -59,20 +60,21 @@ def read_webanno(path: Path, encoding: str) -> Iterator[Item]:
             if place is None:
                 place, width = _place(layers)
             if place < 0:
-                yield FormatError(path, number, "the header names no layer of spans with a feature (#T_SP).")
+                what = "the header names no layer of spans with a feature (#T_SP)."
+                yield FormatError(path, number, what, ends=True)
                 return
             values = match[4].split("\t")
             if len(values) <= place:
                 yield FormatError(path, number, f"expected {width} columns of annotation, but found {len(values)}.")
+                spoilt = True
                 continue
             first = first or number
             bounds, is_part = (int(match[1]), int(match[2])), match.re is _PART
             tokens.append(_Token(*bounds, _unescaped(match[3], bounds), _SEVERAL.split(values[place]), is_part))
-        elif tokens and not text.strip():
-            yield _sentence(path, first, tokens)
-            tokens, first = [], 0
-    if tokens:
-        yield _sentence(path, first, tokens)
+        elif not text.strip():
+            if tokens and not spoilt:
+                yield _sentence(path, first, tokens)
+            tokens, first, spoilt = [], 0, False
 
 
 def _place(layers: Sequence[tuple[str, list[str]]]) -> tuple[int, int]:

@@ -59,7 +59,10 @@ def json_values(path: Path, encoding: str, stream: IO[bytes] | None = None) -> I
     texts = [line[1] for line in held if not isinstance(line, FormatError)]
     text = "\n".join([*[""] * (first[0] - 1), first[1], *texts])
     if first[1].lstrip()[0] == "[" or _is_over_lines(text):
-        yield from (line for line in held if isinstance(line, FormatError))
+        wrong = next((line for line in held if isinstance(line, FormatError)), None)
+        if wrong is not None:  # a value over several lines would lack one of them
+            yield FormatError(wrong.file, wrong.line, wrong.what, ends=True)
+            return
         yield from _unwrapped(path, 1, text)
     else:
         yield from _each_line(path, chain((first,), held))
@@ -149,7 +152,7 @@ def _values(path: Path, line: int, text: str, at: int, ends: str = "]") -> Itera
         try:
             end = decoder.raw_decode(text, at)[1]
         except (ValueError, RecursionError) as error:
-            yield FormatError(path, line, f"no JSON ({error}).")
+            yield FormatError(path, line, f"no JSON ({error}).", ends=True)
             return
         yield from _checked(path, line, text[at:end])
         at = end

@@ -60,4 +60,4 @@ def _rows(path: Path, batches: Any) -> Iterator[tuple[int, Any] | FormatError]:
                 number += 1
                 yield number, {key: value for key, value in row.items() if value is not None}
     except (ArrowException, OSError, ValueError) as error:
-        yield FormatError(path, number + 1, f"the file is damaged here ({error}).")
+        yield FormatError(path, number + 1, f"the file is damaged here ({error}).", ends=True)

@@ -9,9 +9,10 @@ import typer
 
 from ...cli import options
 from ...cli.app import command
-from ...cli.console import count_of, print_json, printer, table
+from ...cli.console import print_json, printer, table
 from ...corpora.layouts import Asked
 from ...corpora.outputs import check_output_file
+from ...errors import count_of
 from ...files import write_text
 from .proposals import as_file, propose_features
 
@@ -38,6 +39,7 @@ def propose_features_cli(
     columns: options.Columns = None,
     scheme: options.Scheme = None,
     encoding: options.Encoding = None,
+    skip_invalid: options.SkipInvalid = False,
     raw_format: Annotated[str | None, typer.Option(help="Layout of the files of --raw")] = None,
     output: Annotated[Path | None, options.output("File of labelled features to write, for you to edit")] = None,
     force: options.Force = False,
@@ -58,9 +60,10 @@ def propose_features_cli(
           -p crf_ner -t LOWER -t SHAPE -n 4
     """
     check_output_file(output, labelled, force=force)
+    layout = Asked(format, columns, scheme, encoding, skip_invalid=skip_invalid)
     proposals = propose_features(
         model, labelled, raw or (), component=component, templates=templates or ("LOWER",), per_label=number,
-        min_count=min_count, layout=Asked(format, columns, scheme, encoding), raw_layout=raw_format,
+        min_count=min_count, layout=layout, raw_layout=Asked(raw_format, skip_invalid=skip_invalid),
     )  # fmt: skip
     if output is not None:
         write_text(output, as_file(proposals))

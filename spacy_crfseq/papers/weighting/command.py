@@ -13,10 +13,10 @@ import typer
 
 from ...cli import options
 from ...cli.app import command
-from ...cli.console import count_of, cut, printer, table
+from ...cli.console import cut, printer, table
 from ...corpora.layouts import Asked
 from ...corpora.outputs import check_output_file
-from ...errors import ConfigError, suggest
+from ...errors import ConfigError, count_of, suggest
 from .files import WeighedTexts, weigh, write_weighted
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ def weigh_cli(
     columns: options.Columns = None,
     scheme: options.Scheme = None,
     encoding: options.Encoding = None,
+    skip_invalid: options.SkipInvalid = False,
     target_format: Annotated[
         str | None,
         typer.Option(help="Layout of the target", show_default="by its ending, else its first lines"),
@@ -102,8 +103,15 @@ def weigh_cli(
     """
     check_output_file(output, train, target, force=force)
     own = {"k": k, "observation": observation, "seed": seed, "flatten": flatten, "cap": cap}
-    layout, weighting = Asked(format, columns, scheme, encoding), make_weighting(by, own)
-    weighed = weigh(train, target, weighting, layout=layout, target_layout=target_format, lang=lang)
+    layout, weighting = Asked(format, columns, scheme, encoding, skip_invalid=skip_invalid), make_weighting(by, own)
+    weighed = weigh(
+        train,
+        target,
+        weighting,
+        layout=layout,
+        target_layout=Asked(target_format, skip_invalid=skip_invalid),
+        lang=lang,
+    )
     to_read = "" if output is None else write_weighted(output, train, weighed, lang)
     print("\n".join(_lines(weighed, number)))
     if output is not None:

@@ -26,6 +26,7 @@ def active_cli(
     columns: options.Columns = None,
     scheme: options.Scheme = None,
     encoding: options.Encoding = None,
+    skip_invalid: options.SkipInvalid = False,
     by: Annotated[
         str,
         typer.Option(
@@ -63,7 +64,7 @@ def active_cli(
     chosen = active(
         model,
         texts,
-        layout=Asked(format, columns, scheme, encoding),
+        layout=Asked(format, columns, scheme, encoding, skip_invalid=skip_invalid),
         by=by,
         component=component,
         number=number,

@@ -27,6 +27,7 @@ def calibrate_cli(
     outside: options.Outside = None,
     min_score: options.MinScore = None,
     match: options.Match = None,
+    skip_invalid: options.SkipInvalid = False,
     output: Annotated[Path | None, options.output("Folder for a calibrated copy", default="store it in MODEL")] = None,
     component: options.Components = None,
     bins: Annotated[int, typer.Option(min=1, help="Bins of the reliability table")] = 10,
@@ -68,7 +69,7 @@ def calibrate_cli(
     done = calibrate(
         model,
         joined(files),
-        layout=Asked(format, columns, scheme, encoding, outside=outside, min_score=min_score, match=match),
+        layout=Asked(format, columns, scheme, encoding, None, outside, min_score, match, skip_invalid),
         output=output,
         component=component,
         bins=bins,

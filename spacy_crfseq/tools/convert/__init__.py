@@ -70,7 +70,8 @@ def corpus_of(
         raise ConfigError(f"{source} is a trained model. To make a pipeline of it, use import-model.")
     if asked.name == CRFSUITE:
         scheme = scheme_named(asked.scheme or "IOB2", "--scheme")
-        layout = Preset(CRFSUITE, ("word", labels), scheme, asked.encoding or "utf8", labels)
+        columns, encoding = ("word", labels), asked.encoding or "utf8"
+        layout = Preset(CRFSUITE, columns, scheme, encoding, labels, skip_invalid=asked.skip_invalid)
     else:
         if asked.name is not None:
             layouts.check_choice("--format", asked.name, SOURCES)
@@ -243,7 +244,7 @@ def _sentences_of(
 
     held, line = tuple(name for name in _written(layout) if name != "word"), 1
     writer = ColumnWriter(Form(held, CHUNKS_KEY, (), {}), ("word", *held), scores=False)
-    for number, doc in enumerate(load_docs(corpus.path, nlp.vocab)):
+    for number, doc in enumerate(load_docs(corpus.path, nlp.vocab, skip_invalid=corpus.layout.skip_invalid)):
         for name in held:
             _check_annotation(doc, name, layout)
         noted = {} if group is None else {group: group_of_doc(doc, group)}

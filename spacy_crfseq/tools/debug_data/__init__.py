@@ -21,7 +21,7 @@ from ...corpora.spans import Notes
 from ...corpora.splitting import PARTED, SPACES, WORDS
 from ...corpora.xml import XMLForm
 from ...errors import ConfigError, CrfError
-from .corpus import KEPT, PLAIN, CorpusCounts, Finding, Places, count, findings_of, overlap_findings
+from .corpus import KEPT, PLAIN, CorpusCounts, Finding, Unreadable, count, findings_of, overlap_findings
 from .cost import Expense
 from .features import Component, aside, look_at_config, set_up_on
 from .label_errors import Suspects, find_suspects, tokens_of_file
@@ -43,7 +43,7 @@ class Report:
     layout: Preset
     files: Mapping[str, Path]
     parts: Mapping[str, CorpusCounts]
-    errors: Mapping[str, Places]
+    errors: Mapping[str, Unreadable]
     findings: Sequence[Finding]
     components: Mapping[str, Component] = field(default_factory=dict)
     expense: Expense | None = None
@@ -124,6 +124,8 @@ def debug_data(
 def _layout_of(file: Path, layout: Format, reading: CorpusReading) -> Preset:
     """Return the layout of the files: the given one, that of the config, or a guess, which is shown."""
     asked = layouts.asked(layout)
+    if reading.layout is not None and reading.layout.skip_invalid:
+        asked = asked._replace(skip_invalid=True)
     ending = layouts.layout_by_ending(corpus_files(file)[0])
     has_spans = ending in layouts.SPAN_LAYOUTS and (reading.layout is None or reading.layout.spans is None)
     # which readers of columns read, too
@@ -138,11 +140,11 @@ def _look_at_files(
     is_cut: Whether dev is a part of the training file, whose errors are in the report already.
     has_tokenizer: Whether the tokenizer is that of a config.
     """
-    parts, errors, findings = dict[str, CorpusCounts](), dict[str, Places](), list[Finding]()
+    parts, errors, findings = dict[str, CorpusCounts](), dict[str, Unreadable](), list[Finding]()
     for (name, path), part in zip(files.items(), reading.parts, strict=False):
         parts[name], errors[name], of_file = _look_at_file(path, layout, reading, part)
         if name == "dev" and is_cut:
-            errors[name] = Places()
+            errors[name] = Unreadable()
         else:
             findings += of_file
             findings += _of_tokens(path, layout, reading) if layout.form is not None and has_tokenizer else []
@@ -157,12 +159,12 @@ def _look_at_files(
 
 def _look_at_file(
     path: Path, layout: Preset, reading: CorpusReading, part: str
-) -> tuple[CorpusCounts, Places, list[Finding]]:
+) -> tuple[CorpusCounts, Unreadable, list[Finding]]:
     """Return the counts of a part of a file, its errors, and the findings on what cannot be read."""
     from ...pipeline.readers import part_of
 
     corpus_files(path)
-    errors, notes = Places(), dict[Path, Notes]()
+    errors, notes = Unreadable(), dict[Path, Notes]()
     columns = LABELS if layout.form is None else LABELS[:1]  # whose columns are the same labels
     wanted = reading.labels or tuple(name for name in columns if name in layout.columns)
     scheme = layout.scheme if layout.scheme != PLAIN else "IOB2"
@@ -176,10 +178,12 @@ def _look_at_file(
     return counts, errors, findings + _of_errors(path, layout, errors)
 
 
-def _of_errors(path: Path, layout: Preset, errors: Places) -> list[Finding]:
+def _of_errors(path: Path, layout: Preset, errors: Unreadable) -> list[Finding]:
     if not errors.count:
         return []
     text = f"{path}: {errors.count:,} lines cannot be read, listed above." if errors.count > 1 else errors.first[0]
+    if layout.skip_invalid and not errors.n_ends:
+        return [Finding("warn", f"{text} What cannot be read is left out (skip_invalid).")]
     seems = guess(path) if layout.name != DOCBIN else None
     alike = seems is None or (seems.name, len(seems.columns)) == (layout.name, len(layout.columns))
     if seems is not None and errors.count > 1 and not alike:

@@ -17,8 +17,6 @@ from .corpus import PLAIN, overlap
 from .features import Component
 from .label_errors import Suspects
 
-ERRORS = 10
-"""Number of errors of a file that are shown."""
 LABEL_ROWS = 50
 """Number of labels that are shown."""
 CORPUS_ROWS = (
@@ -47,6 +45,7 @@ def debug_data_cli(
     outside: options.Outside = None,
     min_score: options.MinScore = None,
     match: options.Match = None,
+    skip_invalid: options.SkipInvalid = False,
     cost: Annotated[bool, typer.Option(help="With --config: estimate the time of training")] = True,
     cross_validate: Annotated[
         int | None, typer.Option(metavar="K", help="With --config: find annotation errors with K folds")
@@ -83,7 +82,7 @@ def debug_data_cli(
         file,
         dev=dev,
         config_path=config_path,
-        layout=Asked(format, columns, scheme, encoding, rename, outside, min_score, match),
+        layout=Asked(format, columns, scheme, encoding, rename, outside, min_score, match, skip_invalid),
         cost=cost,
         cross_validate=cross_validate,
         number=number,
@@ -110,7 +109,8 @@ def _print_report(say: Any, report: Report) -> None:
     for name, errors in report.errors.items():
         if errors.count > 1:
             say.divider(f"{report.files[name]}: {errors.count:,} lines cannot be read")
-            print(*errors.first[:ERRORS], *(["..."] if errors.count > ERRORS else []), sep="\n")
+            more = errors.count - len(errors.first)
+            print(*errors.first, *([f"... and {more:,} more"] if more else []), sep="\n")
     say.divider("What to fix")
     for severity in ("fail", "warn", "good"):
         for finding in report.findings:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from hashlib import blake2b
 from itertools import compress
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 from unicodedata import is_normalized, normalize
 
 import numpy as np
@@ -20,6 +20,7 @@ import numpy as np
 from ...corpora import Sentence
 from ...corpora.columns import others_at
 from ...corpora.tags import other_scheme
+from ...errors import FormatError
 from ...schemes import OUTSIDE, all_invalid, decode_lenient, describe_invalid, describe_unreadable, find_invalid, is_tag
 from .._pages.spans import text_of
 
@@ -63,19 +64,33 @@ MANY = 200
 
 @dataclass
 class Places:
-    """All of a kind of trouble: how many, and the first `KEPT` with their places."""
+    """All of a kind of trouble: how many, and the first `KEEPS` with their places."""
 
+    KEEPS: ClassVar[int] = KEPT
     count: int = 0
     first: list[str] = field(default_factory=list)
 
     def add(self, text: str) -> None:
         """Count a trouble."""
         self.count += 1
-        self.first += [text] * (len(self.first) < KEPT)
+        self.first += [text] * (len(self.first) < self.KEEPS)
 
     def shown(self) -> tuple[str, ...]:
         """Return the first `SHOWN`, and dots if there are more."""
         return (*self.first[:SHOWN], "...") if self.count > SHOWN else tuple(self.first)
+
+
+@dataclass
+class Unreadable(Places):
+    """What of a corpus cannot be read; `n_ends`: errors behind which nothing more is read of a file."""
+
+    KEEPS: ClassVar[int] = 1000
+    n_ends: int = 0
+
+    def note(self, error: FormatError) -> None:
+        """Count an error."""
+        self.add(str(error))
+        self.n_ends += error.ends
 
 
 @dataclass

@@ -16,7 +16,7 @@ from tqdm import tqdm
 from ...pipeline.cross_validation import each_fold
 from ...pipeline.pipeline_training import PipelineTraining
 from .._pages.label_errors import LabelError, Stretch, label_errors, shown
-from .corpus import Places
+from .corpus import Unreadable
 from .reading import CorpusReading, place_of, sentences_of
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class TokensOfFile(NamedTuple):
 def tokens_of_file(path: Path, layout: Preset, reading: CorpusReading) -> TokensOfFile:
     """Return the words of a file with their places."""
     words, places = list[str](), list[str]()
-    for sentence in sentences_of(path, layout, reading, Places()):
+    for sentence in sentences_of(path, layout, reading, Unreadable()):
         words += sentence.words
         places += [place_of(path, layout, sentence, i) for i in range(len(sentence.words))]
     return TokensOfFile(words, places, str(path))

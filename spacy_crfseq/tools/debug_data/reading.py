@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spacy import util
 
-from ...corpora import DOCBIN, Preset, Sentence, layouts
+from ...corpora import DOCBIN, OnError, Preset, Sentence, layouts
 from ...corpora.paths import corpus_files
 from ...corpora.spans import Notes
-from ...errors import CrfError, DataError, FormatError
+from ...errors import DataError, FormatError
 from ...pipeline.configs import load_config
 from ...pipeline.texts import load_docs
 from ...schemes import encode
-from .corpus import CANDIDATES, Places
+from .corpus import CANDIDATES, Unreadable
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -66,31 +66,28 @@ def reading_of(config_path: Path, overrides: dict[str, Any]) -> CorpusReading:
 
 
 def sentences_of(
-    path: Path, layout: Preset, reading: CorpusReading, errors: Places, notes: dict[Path, Notes] | None = None
+    path: Path, layout: Preset, reading: CorpusReading, errors: Unreadable, notes: dict[Path, Notes] | None = None
 ) -> Iterator[Sentence]:
     """Yield the sentences of the files of a path, and collect their errors and, by file, notes on what is odd.
 
     RAISES CrfError: If there is no such file.
     """
 
-    def note(error: CrfError) -> None:
-        errors.add(str(error))
-
     documents = last = 0
     notes = {} if notes is None else notes
     for file in corpus_files(path):
         notes[file] = Notes()
         try:
-            for sentence in _sentences_of(file, layout, reading, note, notes[file]):
+            for sentence in _sentences_of(file, layout, reading, errors.note, notes[file]):
                 last = documents + sentence.document
                 yield sentence._replace(file=str(file), document=last)
         except FormatError as error:  # of the file as a whole
-            note(error)
+            errors.note(error)
         documents = last + 1
 
 
 def _sentences_of(
-    path: Path, layout: Preset, reading: CorpusReading, note: Callable[[CrfError], None], notes: Notes
+    path: Path, layout: Preset, reading: CorpusReading, note: OnError, notes: Notes
 ) -> Iterator[Sentence]:
     """Yield the sentences of a file."""
     if layout.name == DOCBIN:
@@ -99,7 +96,7 @@ def _sentences_of(
         from ...pipeline.readers import tokenizer_of
 
         return layouts.read_spans(path, layout, tokenizer_of(reading.blank()), notes, note)
-    return layouts.read_layout(path, layout, note)
+    return _of_columns(path, layout, note)
 
 
 def place_of(path: Path, layout: Preset, sentence: Sentence, token: int) -> str:
@@ -108,10 +105,25 @@ def place_of(path: Path, layout: Preset, sentence: Sentence, token: int) -> str:
     return f"{sentence.file or path}{between}{line}" if line else str(path)
 
 
-def _of_docs(path: Path, key: str, note: Callable[[CrfError], None]) -> Iterator[Sentence]:
+def _of_columns(path: Path, layout: Preset, note: OnError) -> Iterator[Sentence]:
     from spacy.vocab import Vocab
 
-    for number, doc in enumerate(load_docs(path, Vocab()), start=1):
+    from ...pipeline.doc_builder import CorpusSettings, DocBuilder
+
+    builder = DocBuilder(Vocab(), CorpusSettings(path, layout))
+    for sentence in layouts.read_layout(path, layout, note):
+        try:
+            builder.check(sentence)
+        except FormatError as error:
+            note(error)
+        else:
+            yield sentence
+
+
+def _of_docs(path: Path, key: str, note: OnError) -> Iterator[Sentence]:
+    from spacy.vocab import Vocab
+
+    for number, doc in enumerate(load_docs(path, Vocab(), note), start=1):
         try:
             columns = _columns_of(doc, key)
         except DataError as error:

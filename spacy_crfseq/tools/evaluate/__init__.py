@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...cli.inputs import layout_of, show_layout
 from ...corpora import DOCBIN, SPAN_COLUMNS, Preset
-from ...corpora.layouts import Format, as_options, file_columns
+from ...corpora.layouts import Asked, Format, as_options, file_columns
 from ...errors import ConfigError, DataError
 from ...pipeline.select import load_pipeline
 from ...pipeline.texts import chunks_key, missing_columns, names_of, predicted_columns
@@ -129,7 +129,8 @@ def evaluate(
             metrics[f"{_prefix(name, key)}covered"] = covered.as_json()
             blocks.append("\n".join(covered.lines()))
     if corpus is not None:
-        learned = read_gold(nlp, corpus, show_layout(corpus, None, preset), known).examples
+        as_file = Asked(skip_invalid=preset.skip_invalid)
+        learned = read_gold(nlp, corpus, show_layout(corpus, as_file, preset), known).examples
         training, words = list(map(wordwise, learned)), [_words(example.reference) for example in judged]
         seen = {name: _seen(of, _units(training, name, key).gold, training, words, name) for name, of in units.items()}
         metrics["seen"] = {name: rows for name, (rows, _) in seen.items()}

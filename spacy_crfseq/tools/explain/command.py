@@ -15,11 +15,11 @@ from wasabi.util import color, supports_ansi
 
 from ...cli import options
 from ...cli.app import command
-from ...cli.console import count_of, cut, cut_name, print_json, printer
+from ...cli.console import cut, cut_name, print_json, printer
 from ...cli.inputs import first_texts
 from ...corpora.layouts import Asked, Format
 from ...corpora.outputs import check_page
-from ...errors import ConfigError
+from ...errors import ConfigError, count_of
 from ...files import write_text
 from ...pipeline.select import load_pipeline, one_crf_of, run_between
 from . import Explainer, Explanation, TokenExplanation, probability_words
@@ -134,6 +134,7 @@ def explain_cli(
     columns: options.Columns = None,
     scheme: options.Scheme = None,
     encoding: options.Encoding = None,
+    skip_invalid: options.SkipInvalid = False,
     component: options.OneComponent = None,
     tokens: Annotated[
         list[str] | None,
@@ -197,7 +198,7 @@ def explain_cli(
     from .._pages.html import render
 
     check_page(output, *([] if source is None else [source]), texts)
-    layout = Asked(format, columns, scheme, encoding)
+    layout = Asked(format, columns, scheme, encoding, skip_invalid=skip_invalid)
     if source is None:
         _refuse("needs a text, or a file of texts", token=tokens, limit=limit)
         number = number or (WEIGHTS if output is None else WEIGHTS_ON_PAGE)

@@ -15,7 +15,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from functools import cache, partial
+from functools import cache
 from hashlib import blake2b
 from importlib import import_module
 from importlib.util import find_spec
@@ -141,6 +141,11 @@ def complete(wanted: Wanted, ask: Ask | None = None) -> ConfigSettings:
             f"{several[0]}: spaCy's reader of .spacy files takes a file or a folder. Put them into a folder, or join "
             "them by 'convert' to columns."
         )
+    if layout.name == DOCBIN and layout.skip_invalid:
+        raise ConfigError(
+            "--skip-invalid: spaCy's reader of .spacy files cannot leave anything out. Write such a file anew: "
+            "convert FILE.spacy NEW.conll --to word,ent --skip-invalid."
+        )
     default = TASK_OF.get(layout.score, "ner")
     task = wanted.task or (ask("Task", (*TASKS, ALL), default) if ask else default)
     language = wanted.lang or (likely_language(train, layout) if train else DEFAULT)
@@ -166,17 +171,15 @@ def _language(lang: str) -> Language:
 
 def _check_corpus(path: Path, layout: Preset, lang: str, columns: Sequence[str]) -> None:
     """Read a corpus as training will, and RAISE CrfError: If it cannot, or nothing that it learns is annotated."""
-    from ...pipeline.readers import annotated_sentences
+    from ...pipeline.doc_builder import CorpusSettings
+    from ...pipeline.readers import CorpusReader
 
     if layout.name == DOCBIN or layout.form is not None:
         return
-    annotated, read = False, partial(layouts.read_layout, layout=layout)
-    if layout.spans is not None:
-        read = partial(annotated_sentences, _language(lang), layout=layout)
-    for file in corpus_files(path):
-        for sentence in read(file):
-            for column in columns:
-                annotated |= not {"", "_", OUTSIDE, MISSING_ENTITY}.issuperset(sentence.columns.get(column, ()))
+    annotated = False
+    for sentence in CorpusReader(CorpusSettings(path, layout)).sentences(_language(lang)):
+        for column in columns:
+            annotated |= not {"", "_", OUTSIDE, MISSING_ENTITY}.issuperset(sentence.columns.get(column, ()))
     if not annotated:
         raise FormatError(path, 0, f"nothing is annotated ({' or '.join(columns)}), so nothing can be learned.")
 
@@ -514,13 +517,19 @@ def _words(path: Path, layout: Preset) -> Iterator[str]:
 
         from ...pipeline.texts import load_docs
 
-        return (token.text for doc in islice(load_docs(path, Vocab()), SENTENCES) for token in doc)
+        return (token.text for doc in islice(load_docs(path, Vocab(), _pass_over), SENTENCES) for token in doc)
     if layout.spans is not None:
         files = corpus_files(path)
-        sentences: Iterator[Sentence] = chain.from_iterable(read_spans(file, layout, _split) for file in files)
+        sentences: Iterator[Sentence] = chain.from_iterable(
+            read_spans(file, layout, _split, on_error=_pass_over) for file in files
+        )
     else:
-        sentences = layouts.read_layout(path, layout)
+        sentences = layouts.read_layout(path, layout, _pass_over)
     return (word for sentence in islice(sentences, SENTENCES) for word in sentence.words)
+
+
+def _pass_over(_: FormatError) -> None:
+    """Leave an error to the commands that train."""
 
 
 def _split(text: str) -> tuple[list[str], list[bool]]:

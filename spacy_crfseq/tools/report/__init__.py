@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from ...cli.inputs import gold_tags_of, layout_of, show_layout
 from ...corpora import read_lines
-from ...corpora.layouts import Format
+from ...corpora.layouts import Asked, Format
 from ...corpora.outputs import check_page
 from ...errors import ConfigError, FormatError
 from ...files import write_json, write_text
@@ -70,7 +70,7 @@ def report(
         raise ConfigError(f"{model} is a package, so --card cannot change its model card.")
     nlp = load_pipeline(model)
     preset = layout_of(file, layout, nlp)
-    of_corpus = preset if corpus is None else show_layout(corpus, None, preset)
+    of_corpus = preset if corpus is None else show_layout(corpus, Asked(skip_invalid=preset.skip_invalid), preset)
     pipes = crfs_of(dict(nlp.pipeline), component or [], str(model))
     curves = _curves(model, train, list(pipes))
     with tqdm(total=1 + len(pipes), disable=None, leave=False, file=sys.stderr, delay=1) as bar:

@@ -27,6 +27,7 @@ def report_cli(
     outside: options.Outside = None,
     min_score: options.MinScore = None,
     match: options.Match = None,
+    skip_invalid: options.SkipInvalid = False,
     train: Annotated[
         Path | None,
         typer.Option("--train", help="Log of the training", show_default=f"{LOG} in the folder that holds MODEL"),
@@ -58,7 +59,7 @@ def report_cli(
         model,
         joined(files),
         output=output,
-        layout=Asked(format, columns, scheme, encoding, outside=outside, min_score=min_score, match=match),
+        layout=Asked(format, columns, scheme, encoding, None, outside, min_score, match, skip_invalid),
         train=train,
         corpus=corpus,
         component=component,

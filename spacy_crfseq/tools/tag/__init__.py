@@ -24,13 +24,13 @@ from spacy.tokens import DocBin
 from spacy.util import load_config
 from tqdm import tqdm
 
-from ...cli.console import count_of, load_code
+from ...cli.console import load_code
 from ...cli.inputs import show_layout
 from ...corpora import DOCBIN, Preset
 from ...corpora.layouts import ENDINGS, Format, check_choice, layout_by_ending, trained_layout
 from ...corpora.lines import STDIN, ZIPPED
 from ...corpora.paths import resolve_all
-from ...errors import ConfigError
+from ...errors import ConfigError, count_of
 from ...files import digest, replacing, write_json
 from ...pipeline.clusters import connected
 from ...pipeline.select import CONFIG, model_folder

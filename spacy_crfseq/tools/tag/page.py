@@ -12,10 +12,10 @@ from typing import NamedTuple
 from spacy.util import minibatch
 from tqdm import tqdm
 
-from ...cli.console import count_of
 from ...cli.inputs import first_texts
 from ...corpora.layouts import TEXTS, Format, asked, layout_by_ending
 from ...corpora.outputs import check_page
+from ...errors import count_of
 from ...files import write_text
 from ...pipeline.select import load_pipeline, one_crf_of, run_between
 from .._pages.judged import Tokens, tokens_of

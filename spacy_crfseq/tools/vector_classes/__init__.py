@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from ...cli.console import count_of, printer
+from ...cli.console import printer
 from ...corpora.outputs import check_output_file
-from ...errors import DataError
+from ...errors import DataError, count_of
 from ...files import replacing
 from ...pipeline.word_vectors import read_vectors, vector_files
 from ...types import Floats, Ints

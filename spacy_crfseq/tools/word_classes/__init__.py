@@ -19,11 +19,11 @@ import spacy
 from tqdm import tqdm
 
 from ... import threads
-from ...cli.console import Rows, count_of, printer
+from ...cli.console import Rows, printer
 from ...corpora.layouts import Asked, Format, asked
 from ...corpora.outputs import check_output_file
 from ...corpora.paths import resolve_all
-from ...errors import ConfigError, DataError
+from ...errors import ConfigError, DataError, count_of
 from ...files import replacing
 
 if TYPE_CHECKING:

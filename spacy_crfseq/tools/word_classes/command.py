@@ -31,6 +31,7 @@ def word_classes_cli(
     format: options.TextFormat = None,
     columns: options.Columns = None,
     encoding: options.Encoding = None,
+    skip_invalid: options.SkipInvalid = False,
     n_threads: Annotated[int, typer.Option(min=0, help="Threads; 0 is one for each core")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a run that was stopped or killed")] = False,
     force: options.Force = False,
@@ -54,5 +55,5 @@ def word_classes_cli(
           --coverage dev.conll --output classes.tsv
     """
     settings = ClassSettings(sizes_of(sizes), min_count, max_words, passes, n_threads)
-    layout = Asked(format, columns, encoding=encoding)
+    layout = Asked(format, columns, encoding=encoding, skip_invalid=skip_invalid)
     word_classes(raw, output, settings, coverage=coverage or (), lang=lang, layout=layout, resume=resume, force=force)
