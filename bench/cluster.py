@@ -127,7 +127,7 @@ def _mixed(what: str, factory: str, paths: list[Path], reader: dict[str, Any]) -
         pipe: Any = nlp.get_pipe("crf")
         if workers:
             with Client(n_workers=workers, threads_per_worker=1, processes=False, dashboard_address=":0") as client:
-                found = pipe.fit(dev=list(scored(nlp)), client=client, nlp=nlp)
+                found = pipe.fit_on(client, nlp, list(scored(nlp)))
         else:
             pipe.initialize(partial(Corpus, partial(reading.stream, nlp), False), nlp=nlp)
             found = pipe.fit(dev=list(scored(nlp)))
@@ -206,7 +206,7 @@ def _train(folder: str, iterations: int, client: Any) -> Run:
         pipe.initialize(lambda: corpus)
         pipe.fit(callback=watch)
     else:
-        pipe.fit(client=client, nlp=nlp, callback=watch)
+        pipe.fit_on(client, nlp, callback=watch)
     first, *gaps = [last - first for first, last in pairwise(stamps)]
     moved = (sent[-1] - sent[0]) / len(gaps) if sent else 0.0
     return Run(first - min(gaps), min(gaps), values[-1], len(pipe.crf.theta), moved)

@@ -60,7 +60,7 @@ from .potentials.sums import Sum
 from .potentials.values import ListedValues
 from .training.compatibility import check_plugins
 from .training.dataset import Dataset
-from .training.fit import Progress, fit
+from .training.fit import Progress, Schedule, fit
 from .training.objective import Objective, Term
 from .types import Bools, Constraints, Floats, Ints, NamedLoss, Offsets, TextLoss
 from .weights_file import check_finite, weights_from_bytes, weights_to_bytes
@@ -281,7 +281,7 @@ class CRF:
         objective = Objective(training.potential, terms, regularizer, n_threads=settings["n_threads"])
         theta, iterations = np.zeros(objective.potential.size, self.precision), list[dict[str, Any]]()
         note = partial(_note, iterations, scores, self.verbose)
-        result = fit(objective, optimizer, theta, evaluate=evaluate, patience=0, callback=note)
+        result = fit(objective, optimizer, theta, evaluate=evaluate, schedule=Schedule(1, 0), callback=note)
         check_finite(result.last, "CRF")
         self._fitted, self._folder = training.model(result.last).compact(), None
         last = iterations[-1] if iterations else {}

@@ -278,7 +278,7 @@ class Task:
         patience_on (str | None): Part by whose score the best iteration is chosen; the last one is taken otherwise.
         RAISES Skip: Where a part of the method is not registered.
         """
-        from spacy_crfseq.training.fit import fit
+        from spacy_crfseq.training.fit import Schedule, fit
 
         self._warm(method)
         whole = self.layout
@@ -301,8 +301,8 @@ class Task:
             return found
 
         looks = watch is not None or patience_on is not None
-        patience = 0 if patience_on is None else method.get("patience")
-        result = fit(objective, optimizer, theta, evaluate=look if looks else None, patience=patience)
+        schedule = Schedule(1, 0 if patience_on is None else method.get("patience"))
+        result = fit(objective, optimizer, theta, evaluate=look if looks else None, schedule=schedule)
         seconds = process_time() - begun - scoring
         for note, progress in zip(trace, result.history, strict=False):
             note["objective"] = _rounded(progress.report.value, 8)

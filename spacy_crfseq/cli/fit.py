@@ -16,11 +16,12 @@ from ..corpora.layouts import corpus_block, corpus_place
 from ..corpora.outputs import check_output_folder, locked_folder
 from ..corpora.paths import resolve
 from ..errors import ClusterError, ConfigError, CrfError
-from ..pipeline.clusters import Cluster, connected
+from ..pipeline.clusters import Cluster, Workers, connected
 from ..pipeline.configs import load_config
 from ..pipeline.cross_validation import Fold, each_fold
 from ..pipeline.pipeline_training import BEST, CHECKPOINT, LAST, LOG, Outcome, PipelineTraining, set_up
 from ..pipeline.select import start_from
+from ..training.fit import BY_OPTIMIZER, Schedule
 from . import options
 from .app import command
 from .console import INTERRUPTED, printer, say
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 COMPARED, PARAGRAPH = 100 << 20, 60
 """Bytes of files that are compared, at most, and of their paragraphs, at least: short sentences occur twice."""
+CHECKPOINT_EVERY = 30.0
+"""Seconds between two checkpoints, at least."""
 STOPPING = {f"training.{name}" for name in ("max_epochs", "max_steps", "patience", "eval_frequency")}
 
 
@@ -39,29 +42,24 @@ def fit(
     output: Path,
     *,
     overrides: dict[str, Any] | None = None,
-    evaluate_every: int | None = None,
-    patience: int | None = None,
+    schedule: Schedule = BY_OPTIMIZER,
     force: bool = False,
     start: str | None = None,
-    dask: Any = None,
-    code: Path | None = None,
+    workers: Workers | None = None,
     resume: bool = False,
-    checkpoint_every: float = 30.0,
 ) -> Outcome:
     """Train the CRFs of a config and save the pipeline.
 
     overrides (dict[str, Any] | None): Settings in place of those of the config, by their places as "training.seed".
     force (bool): Replace models that are in the folder; they stay until the new ones are complete.
     start (str | None): A trained pipeline, from whose components of the same names training continues.
-    dask (str | Client | None): The address of a Dask cluster, or its client.
-    code (Path | None): A Python file that workers import first.
+    workers (Workers | None): The workers of a cluster, which train; None for this process.
     resume (bool): Continue from the checkpoint in the folder.
-    checkpoint_every (float): Seconds between two checkpoints, at least.
     RAISES CrfError: If the config, the corpus or the combination of components cannot be trained.
     """
-    if dask is not None and start is not None:
+    if workers is not None and start is not None:
         raise ConfigError("--dask trains from scratch. Leave --from out, or --dask.")
-    with nullcontext() if dask is None else connected(dask) as workers:
+    with nullcontext() if workers is None else connected(workers.where) as cluster:
         training = set_up(config_path, output, overrides or {}, (BEST, LAST), force, say, _files_of(output))
         if start is not None:
             _begin_with(training, start, output, force)
@@ -69,11 +67,11 @@ def fit(
             printer().warn(
                 "Most sentences of the dev corpus are in the training corpus, too: its scores will be too good."
             )
-        facts = {"--from": start or "none", "--dask": "no" if workers is None else "yes"}
-        checkpoint = _checkpoint(training, output / CHECKPOINT, facts, resume, force, checkpoint_every)
-        if workers is not None:
+        facts = {"--from": start or "none", "--dask": "no" if cluster is None else "yes"}
+        checkpoint = _checkpoint(training, output / CHECKPOINT, facts, resume, force)
+        if workers is not None and cluster is not None:
             training.refuse_trained("--dask")
-            training = _distribute(training, workers, code, checkpoint)
+            training = _distribute(training, cluster, workers.code, checkpoint)
         with locked_folder(output):  # before the corpus is read, which takes long
             if next(iter(training.read_dev()), None) is None:
                 say("warn", "No dev corpus: training without scores; model-best will equal model-last")
@@ -82,7 +80,7 @@ def fit(
                 checkpoint.path.unlink(missing_ok=True)
             with closing(Reporter(output / LOG, checkpoint.n_iterations)) as reporter:
                 try:
-                    trained = training.train(reporter, evaluate_every, patience, checkpoint)
+                    trained = training.train(reporter, schedule, checkpoint)
                 except ClusterError as error:
                     raise ClusterError(f"{error} Give the command again with --resume to go on from here.") from error
             outcome = training.save_models(trained, output)
@@ -96,8 +94,7 @@ def cross_validate(
     output: Path | None = None,
     *,
     overrides: dict[str, Any] | None = None,
-    evaluate_every: int | None = None,
-    patience: int | None = None,
+    schedule: Schedule = BY_OPTIMIZER,
     force: bool = False,
     group: str | None = None,
 ) -> list[Fold]:
@@ -109,7 +106,7 @@ def cross_validate(
     """
     changes = {**(overrides or {}), **_noting(config_path, overrides or {}, group)}
     training = set_up(config_path, output, changes, (BEST, LAST), force, say, _files_of(output))
-    return list(each_fold(training, k, evaluate_every, patience, group=group))
+    return list(each_fold(training, k, schedule=schedule, group=group))
 
 
 def _noting(config_path: Path, overrides: dict[str, Any], group: str | None) -> dict[str, str]:
@@ -183,7 +180,7 @@ def fit_cli(
       python -m spacy crfseq fit config.cfg --cross-validate 5 \\
           --paths.train train.conll
     """
-    overrides = options.config_overrides(ctx, config_path)
+    overrides, schedule = options.config_overrides(ctx, config_path), Schedule(evaluate_every, patience)
     if group is not None and folds is None:
         raise ConfigError("--group keeps texts together in folds: give --cross-validate K, too.")
     if output is None and folds is None:
@@ -195,22 +192,15 @@ def fit_cli(
                     f"--cross-validate trains from scratch in this process. Leave --{option} out, or --cross-validate."
                 )
         results = cross_validate(
-            config_path,
-            folds,
-            output,
-            overrides=overrides,
-            evaluate_every=evaluate_every,
-            patience=patience,
-            force=force,
-            group=group,
+            config_path, folds, output, overrides=overrides, schedule=schedule, force=force, group=group
         )
         print_folds(results, folds)
         if len(results) < folds:
             raise typer.Exit(INTERRUPTED)
     if output is not None:
         outcome = fit(
-            config_path, output, overrides=overrides, evaluate_every=evaluate_every, patience=patience, force=force,
-            start=start, dask=dask, code=code, resume=resume,
+            config_path, output, overrides=overrides, schedule=schedule, force=force, start=start,
+            workers=None if dask is None else Workers(dask, code), resume=resume,
         )  # fmt: skip
         print_outcome(outcome)
         if outcome.interrupted:
@@ -234,18 +224,16 @@ def overlaps(config: Any) -> bool:
     return sum(part in whole for part in sample) > 0.5 * len(sample)
 
 
-def _checkpoint(
-    training: PipelineTraining, path: Path, facts: dict[str, str], resume: bool, force: bool, every: float
-) -> Checkpoint:
+def _checkpoint(training: PipelineTraining, path: Path, facts: dict[str, str], resume: bool, force: bool) -> Checkpoint:
     """Return the checkpoint of this run, that of an earlier one to resume."""
     from ..training.checkpoint import Checkpoint
 
     if resume:
-        checkpoint = Checkpoint.load(path, every)
+        checkpoint = Checkpoint.load(path, CHECKPOINT_EVERY)
     elif path.exists() and not force:
         raise ConfigError(f"{path} is of a run that was killed. Continue it with --resume, or start over with --force.")
     else:
-        checkpoint = Checkpoint(path, every)
+        checkpoint = Checkpoint(path, CHECKPOINT_EVERY)
     settings = {name: str(value) for name, value in util.dict_to_dot(training.nlp.config.interpolate()).items()}
     kept = {name: value for name, value in settings.items() if name not in STOPPING}
     checkpoint.check("the config", {**kept, **facts})

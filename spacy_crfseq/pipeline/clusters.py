@@ -44,6 +44,17 @@ class Cluster(Protocol):
         """
 
 
+class Workers(NamedTuple):
+    """The workers of a Dask cluster.
+
+    where (str | Client): Its address, or a client, see `connected`.
+    code (Path | None): A Python file that workers import first.
+    """
+
+    where: Any
+    code: Path | None = None
+
+
 class RemoteTags(NamedTuple):
     """The gold tags of the corpora on other machines: of the training corpus, and of each term."""
 

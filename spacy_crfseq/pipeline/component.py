@@ -22,7 +22,7 @@ from ..errors import ConfigError, DataError
 from ..features.templates import column_names
 from ..model import LinearChainCRF
 from ..training.compatibility import check_global, check_occurrences
-from ..training.fit import FitResult, Progress
+from ..training.fit import FitResult, Progress, Schedule
 from ..types import Floats
 from . import clusters, evidence, model_file
 from .cfg import ComponentSettings, write_configs
@@ -366,8 +366,6 @@ class CRFComponent(TrainablePipe):
         patience: int | None = None,
         callback: Callable[[Progress], None] | None = None,
         seed: int | None = None,
-        client: Any = None,
-        nlp: Language | None = None,
     ) -> FitResult:
         """Train on all examples at once, without spaCy's steps, and keep the best parameters.
 
@@ -378,24 +376,40 @@ class CRFComponent(TrainablePipe):
         patience (int | None): Scores without a gain before stopping; 0 never, None 5 for an online optimizer.
         seed (int | None): Of the optimizer, if its own settings have none; None for ``training.seed`` of the config
             that `initialize` got by ``nlp``, or 0.
-        client (Client | str | None): Of Dask's `distributed`, or the address of a cluster: `initialize` and
-            train on its workers, each of which reads and keeps a part of the corpora.  Batch optimizers find the
-            optimum of one process, online ones a mixture.
-        nlp (Language | None): With a client, the pipeline, whose config names the corpora.
         RAISES ConfigError: If the seed is out of range.
         RAISES DataError: If there is nothing to train on.
-        RAISES ClusterError: If the scheduler is lost, or workers die again and again.
         """
         self.doc_model.refuse_networks("fit", "Use 'python -m spacy train', or nlp.update.")
-        settings: dict[str, Any] = {"evaluate_every": evaluate_every, "patience": patience, "callback": callback}
-        if client is None:
-            return self.training.fit(examples, dev, terms, seed, **settings)
-        if examples is not None or terms is not None:
-            raise ConfigError(f"{self.name}: with a client, corpora come from the config of nlp, not from examples.")
+        schedule = Schedule(evaluate_every, patience)
+        return self.training.fit(examples, dev, terms, seed=seed, schedule=schedule, callback=callback)
+
+    def fit_on(
+        self,
+        client: Any,
+        nlp: Language,
+        dev: Iterable[Example] | None = None,
+        *,
+        evaluate_every: int = 1,
+        patience: int | None = None,
+        callback: Callable[[Progress], None] | None = None,
+        seed: int | None = None,
+    ) -> FitResult:
+        """Initialize and train on the workers of a Dask cluster, each of which reads and keeps a part of the corpora.
+
+        Batch optimizers find the optimum of one process, online ones a mixture.  Other arguments and errors as of
+        `fit`.
+
+        client (Client | str): Of Dask's `distributed`, or the address of a cluster.
+        nlp (Language): The pipeline, whose config names the corpora.
+        RAISES ConfigError: If something cannot be trained there.
+        RAISES ClusterError: If the scheduler is lost, or workers die again and again.
+        """
+        self.doc_model.refuse_networks("fit_on", "Use 'python -m spacy train', or nlp.update.")
         with clusters.connected(client) as cluster:
             training = Training(self.doc_model, remote=cluster.training({}, None, lambda n, of: None))
             self._initialize(training, lambda: (), None, nlp, None)
-            result = training.fit(None, dev, None, seed, **settings)
+            schedule = Schedule(evaluate_every, patience)
+            result = training.fit(None, dev, seed=seed, schedule=schedule, callback=callback)
         self.training.release()
         return result
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from spacy.training import Example
 
+from ..training.fit import BY_OPTIMIZER, Schedule
 from ..types import Offsets
 from .corpus import Corpus
 from .pipeline_training import PipelineTraining
@@ -33,9 +34,8 @@ class Fold(NamedTuple):
 def each_fold(
     training: PipelineTraining,
     k: int,
-    every: int | None = None,
-    patience: int | None = None,
     *,
+    schedule: Schedule = BY_OPTIMIZER,
     scored: bool = True,
     group: str | None = None,
 ) -> Generator[Fold, None, None]:
@@ -72,7 +72,7 @@ def each_fold(
                 pipe.training.begin(sequences=kept)
         else:
             fold.encode()
-        if fold.train(None, every, patience).interrupted:
+        if fold.train(None, schedule).interrupted:
             return
         scores = training.nlp.evaluate(fresh(examples, held)) if scored else {}
         yield Fold(fold, fresh(examples, held), held, len(examples), scores, perf_counter() - started)

@@ -22,6 +22,7 @@ from ..corpora.outputs import check_output_folder
 from ..errors import ConfigError, DataError
 from ..files import replace_folder
 from ..prf import SEQUENCES, finite
+from ..training.fit import BY_OPTIMIZER, Schedule
 from .configs import load_config
 from .corpus import Corpus
 from .scorers import scores_alone
@@ -74,23 +75,15 @@ class Turn(NamedTuple):
 
     def fit(
         self,
-        every: int | None = None,
-        patience: int | None = None,
+        schedule: Schedule = BY_OPTIMIZER,
         callback: Callable[[Progress], None] | None = None,
         checkpoint: Checkpoint | None = None,
     ) -> FitResult:
-        """Train the component at once; after Ctrl-C, the result says so.
-
-        every (int | None): Iterations between two scores; None for `scored_every`.
-        """
-        return self.pipe.training.fit(
-            self.examples, self.dev, None, self.seed, checkpoint,
-            evaluate_every=self.scored_every(every), patience=patience, callback=callback,
-        )  # fmt: skip
-
-    def scored_every(self, every: int | None) -> int:
-        """Return the number of iterations between two scores: `every`, else 1 if online, else 10."""
-        return every or (1 if self.pipe.method.optimizer.online else 10)
+        """Train the component at once; after Ctrl-C, the result says so."""
+        training, seed = self.pipe.training, self.seed
+        return training.fit(
+            self.examples, self.dev, seed=seed, checkpoint=checkpoint, schedule=schedule, callback=callback
+        )
 
 
 class TrainingResults(NamedTuple):
@@ -213,21 +206,17 @@ class PipelineTraining(NamedTuple):
     def train(
         self,
         reporter: TrainingReporter | None = None,
-        every: int | None = None,
-        patience: int | None = None,
+        schedule: Schedule = BY_OPTIMIZER,
         checkpoint: Checkpoint | None = None,
     ) -> TrainingResults:
-        """Train all components, or until Ctrl-C.
-
-        every, patience (int | None): Arguments of their `fit`; None for the default.
-        """
+        """Train all components, or until Ctrl-C."""
         results: dict[str, FitResult] = {}
         try:
             for turn in self.turns():
                 if reporter is not None:
-                    shown = turn.scored_every(every)
+                    shown, _ = schedule.filled(turn.pipe.method.optimizer)
                     reporter.start(turn.name, self.corpus.n_tokens, shown, turn.dev is not None)
-                result = turn.fit(every, patience, reporter, checkpoint)
+                result = turn.fit(schedule, reporter, checkpoint)
                 if result.history:
                     results[turn.name] = result
                     if reporter is not None:

@@ -41,7 +41,7 @@ from ..schemes import OUTSIDE
 from ..training.checkpoint import Checkpoint
 from ..training.compatibility import is_unlabelled
 from ..training.dataset import Dataset
-from ..training.fit import FitResult, RunState
+from ..training.fit import BY_OPTIMIZER, FitResult, Progress, RunState, Schedule
 from ..training.fit import fit as minimise
 from ..training.objective import Objective
 from ..types import MISSING, Ints, LearnedDecoder, Offsets, Optimizer, StepReport
@@ -352,11 +352,13 @@ class Training:
         examples: Iterable[Example] | None = None,
         dev: Iterable[Example] | None = None,
         terms: Mapping[str, Texts] | None = None,
+        *,
         seed: int | None = None,
+        schedule: Schedule = BY_OPTIMIZER,
+        callback: Callable[[Progress], None] | None = None,
         checkpoint: Checkpoint | None = None,
-        **settings: Any,
     ) -> FitResult:
-        """Train on all examples at once, see `CRFComponent.fit`; the settings are those of `training.fit.fit`.
+        """Train on all examples at once, see `CRFComponent.fit` and `training.fit.fit`.
 
         checkpoint (Checkpoint | None): Where the state of the run is saved, and what it continues from.
         """
@@ -368,12 +370,12 @@ class Training:
             if checkpoint is not None:
                 result, begun = self._resumed(checkpoint, objective, optimizer)
             if result is None:
-                run = {"saver": checkpoint, "begun": begun, **settings}
+                run = partial(minimise, schedule=schedule, callback=callback, saver=checkpoint, begun=begun)
                 if self.plan.source is None:
                     theta = model.trained()[0].theta
-                    result = minimise(objective, optimizer, theta, evaluate=evaluate, **run)
+                    result = run(objective, optimizer, theta, evaluate=evaluate)
                 else:
-                    result = self._fit_change(objective, optimizer, n_sequences, evaluate, **run)
+                    result = self._fit_change(objective, optimizer, n_sequences, evaluate, run)
             if checkpoint is not None:
                 checkpoint.end(model.name, result)
             model.set_parameters(result.best, n_sequences + self._n_old(n_sequences))
@@ -394,11 +396,17 @@ class Training:
         return checkpoint.begin(self.model.name, facts, crf.theta, start, objective.blocks)
 
     def _fit_change(
-        self, objective: Objective, optimizer: Optimizer, n_sequences: int, evaluate: Evaluator | None, **run: Any
+        self,
+        objective: Objective,
+        optimizer: Optimizer,
+        n_sequences: int,
+        evaluate: Evaluator | None,
+        run: Callable[..., FitResult],
     ) -> FitResult:
         """Find the change of the weights of the source, of which the penalty is then; see `Shifted`.
 
         n_sequences (int): Those of the training corpus.
+        run (Callable): `training.fit.fit` with its other arguments.
         """
         source, (crf, _) = self.plan.source, self.model.trained()
         assert source is not None
@@ -406,7 +414,7 @@ class Training:
         scale = crf.by_label(factors)
         score = None if evaluate is None else lambda change: evaluate(theta + scale * change)
         changed = objective.around(theta, factors, scale)
-        result = minimise(changed, optimizer, np.zeros_like(theta), evaluate=score, **run)
+        result = run(changed, optimizer, np.zeros_like(theta), evaluate=score)
         return result._replace(best=theta + scale * result.best, last=theta + scale * result.last)
 
     def _n_old(self, n_sequences: int) -> int:

@@ -88,6 +88,26 @@ class RunState(NamedTuple):
         return self._replace(without_gain=self.without_gain + 1)
 
 
+class Schedule(NamedTuple):
+    """When a run is scored, and when it stops before its optimizer does.
+
+    evaluate_every (int | None): Iterations between two scores; None for 1 with an online optimizer, 10 with another.
+    patience (int | None): Scores without a gain before the run stops; 0 never stops it, None means `ONLINE_PATIENCE`
+        with an online optimizer, 0 with another.
+    """
+
+    evaluate_every: int | None = None
+    patience: int | None = None
+
+    def filled(self, optimizer: Optimizer) -> tuple[int, int]:
+        """Return both numbers, those of an optimizer in the place of None."""
+        every, patience = (1, ONLINE_PATIENCE) if optimizer.online else (10, 0)
+        return max(1, self.evaluate_every or every), patience if self.patience is None else self.patience
+
+
+BY_OPTIMIZER = Schedule()
+
+
 class Saver(Protocol):
     """Stores a run now and then, such as `training.checkpoint.Checkpoint`."""
 
@@ -101,8 +121,7 @@ def fit(
     theta: Floats,
     *,
     evaluate: Callable[[Floats], float] | None = None,
-    evaluate_every: int = 1,
-    patience: int | None = None,
+    schedule: Schedule = BY_OPTIMIZER,
     callback: Callable[[Progress], None] | None = None,
     saver: Saver | None = None,
     begun: RunState | None = None,
@@ -114,16 +133,14 @@ def fit(
     the same in less time, see `types.Loss`.
 
     evaluate (Callable): Maps parameters to a development score.
-    patience (int | None): Evaluations without improvement before stopping; 0 never stops, None means
-        `ONLINE_PATIENCE` with an online optimizer and 0 with another.
+    schedule (Schedule): When it is called, and when the run stops.
     saver (Saver | None): Gets the state after each iteration, and after the loss of a cluster.
     begun (RunState | None): A run to continue; without iterations, it may say the score of theta itself.
     After an interrupt the best parameters so far are returned.
     RAISES ClusterError: If the objective is lost, after its state was saved.
     RAISES ConfigError: If parameters are not finite at the end, and there are none with a best score.
     """
-    if patience is None:
-        patience = ONLINE_PATIENCE if optimizer.online else 0
+    every, patience = schedule.filled(optimizer)
     run = begun or RunState(optimizer.start(theta), [], None, -np.inf, 0)
     started = perf_counter() - (run.history[-1].seconds if run.history else 0.0)
 
@@ -131,7 +148,7 @@ def fit(
         while not (reason := _reason_to_stop(run, patience)):
             report, iteration = optimizer.iterate(objective, run.optimizer), len(run.history) + 1
             value, active, before = None, None, run.best_score
-            due = iteration % max(1, evaluate_every) == 0 or report.converged
+            due = iteration % every == 0 or report.converged
             if due and np.isfinite(report.value):
                 weights = optimizer.export(run.optimizer).astype(theta.dtype, copy=False)
                 active = int(np.count_nonzero(weights != 0))  # twice as fast as without the comparison

@@ -541,10 +541,13 @@ FIT = """
 import sys
 from pathlib import Path
 from spacy_crfseq import threads
-from spacy_crfseq.cli.fit import fit
+from spacy_crfseq.cli import fit
+from spacy_crfseq.training.fit import Schedule
+fit.CHECKPOINT_EVERY = 0.0
 threads.available = lambda: 1  # as in the process of the tests
 config, output, train, dev = sys.argv[1:]
-fit(Path(config), Path(output), overrides={"paths.train": train, "paths.dev": dev}, patience=0, checkpoint_every=0.0)
+overrides = {"paths.train": train, "paths.dev": dev}
+fit.fit(Path(config), Path(output), overrides=overrides, schedule=Schedule(patience=0))
 """
 
 

@@ -19,7 +19,7 @@ from spacy.tokens import Doc
 from spacy_crfseq import registry
 from spacy_crfseq.pipeline.model_file import digest_of
 from spacy_crfseq.training.checkpoint import Checkpoint
-from spacy_crfseq.training.fit import fit
+from spacy_crfseq.training.fit import Schedule, fit
 from tests.contracts.test_optimizers import make, problem_for
 from tests.fuzz.damage import changed
 from tests.fuzz.oracle import attempt, cases
@@ -112,7 +112,7 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
         path, theta = tmp_path_factory.mktemp("checkpoints") / "checkpoint", np.zeros(training.layout.size)
         checkpoint = Checkpoint(path, every=0.0)
         checkpoint.begin("x", {}, theta, partial(optimizer.start, theta), training.objective.blocks)
-        fit(training.objective, optimizer, theta, saver=checkpoint, evaluate=np.sum)
+        fit(training.objective, optimizer, theta, saver=checkpoint, evaluate=np.sum, schedule=Schedule(1))
         found[name] = path.read_bytes()
     return found
 

@@ -32,6 +32,7 @@ import spacy_crfseq
 from spacy_crfseq.cli.fit import fit
 from spacy_crfseq.cli.program import crfseq_cli
 from spacy_crfseq.errors import ConfigError
+from spacy_crfseq.pipeline.clusters import Workers
 
 folder = Path(sys.argv[1])
 assert Path(spacy_crfseq.__file__).is_relative_to(folder), spacy_crfseq.__file__
@@ -46,7 +47,7 @@ if (folder / "spacy_crfseq/tools/tag").exists():
     assert tag(str(best.best), [folder / "a.txt"], folder / "tagged", force=True).new.texts == 1
 if not (folder / "spacy_crfseq/tools/cluster").exists():
     try:
-        raise SystemExit(fit(folder / "a.cfg", folder / "out", force=True, dask="local:1"))
+        raise SystemExit(fit(folder / "a.cfg", folder / "out", force=True, workers=Workers("local:1")))
     except ConfigError as error:
         assert "pip install 'spacy-crfseq[dask]'" in str(error), error
 print([ent.text for ent in doc.ents], *[name for name in sorted(sys.modules) if "spacy_crfseq" in name])

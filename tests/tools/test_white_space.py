@@ -13,6 +13,7 @@ from spacy.tokens import DocBin
 
 from spacy_crfseq.cli.fit import fit
 from spacy_crfseq.corpora.guessing import find_layout
+from spacy_crfseq.pipeline.clusters import Workers
 from spacy_crfseq.pipeline.readers import read_gold
 from spacy_crfseq.tools.active import active
 from spacy_crfseq.tools.calibrate import calibrate
@@ -80,7 +81,7 @@ def test_fit(both: list[Path]) -> None:
 
 def test_fit_on_a_cluster(both: list[Path], client: Any) -> None:
     for at in both:
-        fit(at / "ner.cfg", at / "cluster", dask=client)
+        fit(at / "ner.cfg", at / "cluster", workers=Workers(client))
     np.testing.assert_array_equal(*(theta(at / "cluster" / "model-best") for at in both))
 
 

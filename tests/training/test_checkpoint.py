@@ -17,9 +17,11 @@ from spacy_crfseq.errors import ClusterError, ModelFileError
 from spacy_crfseq.optimizers.adagrad import AdaGrad
 from spacy_crfseq.optimizers.lbfgs import LBFGS
 from spacy_crfseq.training.checkpoint import DIGEST, Checkpoint
-from spacy_crfseq.training.fit import FitResult, Progress, RunState, fit
+from spacy_crfseq.training.fit import FitResult, Progress, RunState, Schedule, fit
 from spacy_crfseq.types import NO_REPORT, Optimizer, StepReport
 from tests.problems import Training, training_problem
+
+EACH = Schedule(evaluate_every=1)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +48,7 @@ def stored(training: Training, tmp_path: Path) -> Callable[[Optimizer], Path]:
         begin(checkpoint, training, optimizer)
         theta = np.zeros(training.layout.size)
         with pytest.raises(ClusterError):
-            fit(training.objective, optimizer, theta, callback=lose, saver=checkpoint, evaluate=np.sum)
+            fit(training.objective, optimizer, theta, callback=lose, saver=checkpoint, evaluate=np.sum, schedule=EACH)
         return tmp_path / "checkpoint"
 
     return store
@@ -55,11 +57,11 @@ def stored(training: Training, tmp_path: Path) -> Callable[[Optimizer], Path]:
 def test_a_run_whose_cluster_is_lost_continues_from_its_last_iteration(training: Training, stored: Any) -> None:
     theta, optimizer = np.zeros(training.layout.size), LBFGS()
     path = stored(optimizer)
-    whole = fit(training.objective, optimizer, theta, evaluate=np.sum)
+    whole = fit(training.objective, optimizer, theta, evaluate=np.sum, schedule=EACH)
     resumed = Checkpoint.load(path)
     assert resumed.n_iterations == 4
     _, begun = begin(resumed, training, optimizer)
-    result = fit(training.objective, optimizer, theta, evaluate=np.sum, saver=resumed, begun=begun)
+    result = fit(training.objective, optimizer, theta, evaluate=np.sum, schedule=EACH, saver=resumed, begun=begun)
     assert [one.report for one in result.history] == [one.report for one in whole.history]
     assert result.last.tobytes() == whole.last.tobytes()
     assert result.best.tobytes() == whole.best.tobytes()

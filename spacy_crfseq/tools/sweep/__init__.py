@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from spacy import util
 from thinc.api import ConfigValidationError
@@ -28,6 +28,7 @@ from ...errors import ConfigError, CrfError, DataError
 from ...files import digest, write_text
 from ...pipeline.configs import load_config
 from ...pipeline.pipeline_training import BEST, Say, log, set_up_from
+from ...training.fit import BY_OPTIMIZER, Schedule
 from .bench import Bench, Candidate, encoding_of
 from .grid import Combination, GridFile, Space, changed, is_number, read_grid
 from .jobs import Call, at_once, run_calls
@@ -47,57 +48,79 @@ from .study import (
 PAGE = "sweep.html"
 
 
+class SweepSettings(NamedTuple):
+    """The models that a sweep trains.
+
+    component (str | None): The component whose settings change; None for that of [sweep], or the only one.
+    sampler, trials: One of `SAMPLERS`, and the number of combinations that it chooses; None for all of a grid.
+    seeds (int): Repetitions of each combination, which begin with ``training.seed``.
+    seed (int): Of the sampler.
+    jobs (int): Combinations to train at once; 0 for two where there are two cores.
+    """
+
+    component: str | None = None
+    sampler: str = "grid"
+    trials: int | None = None
+    seeds: int = 1
+    seed: int = 0
+    jobs: int = 0
+
+    def check(self) -> None:
+        """Raise ConfigError on a sampler that there is not, and on trials without one."""
+        check_choice("--sampler", self.sampler, tuple(SAMPLERS))
+        if (self.trials is None) != (self.sampler == "grid"):
+            few = f"--sampler {self.sampler}: how many?"
+            given = "--trials N is for a sampler, such as --sampler tpe." if self.trials else few
+            raise ConfigError(f"{given} Give both, or neither to train the whole grid.")
+
+
+class ResultFiles(NamedTuple):
+    """Files for the table of results, written after each combination; None for none."""
+
+    csv: Path | None = None
+    latex: Path | None = None
+
+
+WHOLE_GRID, NO_FILES = SweepSettings(), ResultFiles()
+
+
 def sweep(
     config_path: Path,
     output: Path,
-    component: str | None = None,
+    settings: SweepSettings = WHOLE_GRID,
     *,
-    sampler: str = "grid",
-    trials: int | None = None,
-    seeds: int = 1,
-    seed: int = 0,
-    jobs: int = 0,
-    csv: Path | None = None,
-    latex: Path | None = None,
-    evaluate_every: int | None = None,
-    patience: int | None = None,
+    schedule: Schedule = BY_OPTIMIZER,
+    tables: ResultFiles = NO_FILES,
     force: bool = False,
     overrides: Mapping[str, Any] | None = None,
     say: Say = log,
 ) -> Sweep:
     """Train every combination that has no result yet and keep the best model.
 
-    component (str | None): None for that of [sweep], or the only one.
-    sampler, trials: One of `SAMPLERS`, and the number of combinations that it chooses; None for all of a grid.
-    seeds (int): Repetitions of each combination, which begin with ``training.seed``.
-    seed (int): Of the sampler.
-    jobs (int): Combinations to train at once; 0 for two where there are two cores.
-    csv, latex (Path | None): Files for the table of results, written after each combination.
-    evaluate_every, patience (int | None): As of `fit`.
+    settings (SweepSettings): What to train.
+    schedule (Schedule): When a model is scored, and when its training stops.
+    tables (ResultFiles): Files for the results.
     force (bool): Replace the output of another sweep, or a model that no sweep has written.
     overrides (Mapping[str, Any] | None): Of the training config.
     say (Say): Shows progress.
     RAISES CrfError: On a grid, a config or a corpus that it cannot work with, and while another sweep writes there.
     """
-    check_choice("--sampler", sampler, tuple(SAMPLERS))
-    if (trials is None) != (sampler == "grid"):
-        given = "--trials N is for a sampler, such as --sampler tpe." if trials else f"--sampler {sampler}: how many?"
-        raise ConfigError(f"{given} Give both, or neither to train the whole grid.")
+    settings.check()
     goes_on = (output / JOURNAL).exists() and not force
     check_output_folder(output, pipelines=[BEST], files=() if goes_on else (JOURNAL,), force=force or goes_on)
     check_page(output / PAGE)
-    for table in (csv, latex):
+    for table in tables:
         check_output_file(table, config_path, force=force or goes_on)
     source = read_grid(config_path, dict(overrides or {}), load_config)
-    if component is not None:
-        source = source._replace(component=component)
-    done = Sweep(source, output, evaluate_every, patience, seeds, {"csv": csv, "latex": latex}, say)
-    candidates = done.check_grid() if sampler == "grid" else []
+    if settings.component is not None:
+        source = source._replace(component=settings.component)
+    done = Sweep(source, output, settings.seeds, schedule, tables, say)
+    candidates = done.check_grid() if settings.sampler == "grid" else []
     with locked_folder(output):
         if not goes_on:
             (output / JOURNAL).unlink(missing_ok=True)
-        study = open_study(output / JOURNAL, done.name, done.facts(), sampler, seed)
-        done.run(study, candidates, trials or 0, jobs)
+        study = open_study(output / JOURNAL, done.name, done.facts(), settings.sampler, settings.seed)
+        done.run(study, candidates, settings.trials or 0, settings.jobs)
         write_text(output / PAGE, done.page())
     return done
 
@@ -105,14 +128,12 @@ def sweep(
 class Sweep:
     """A sweep: its `results` by the keys of their combinations, and the `skipped` combinations by the reason.
 
-    tables (dict): Files for the results as "csv" and "latex", None for none.
     RAISES ConfigError: If a setting does not exist or has a value that nothing takes.
     """
 
     def __init__(
-        self, source: GridFile, output: Path, every: int | None, patience: int | None, seeds: int,
-        tables: dict[str, Path | None], say: Say,
-    ) -> None:  # fmt: skip
+        self, source: GridFile, output: Path, seeds: int, schedule: Schedule, tables: ResultFiles, say: Say
+    ) -> None:
         training = set_up_from(source.config, say)
         if next(iter(training.read_dev()), None) is None:
             raise DataError("A sweep ranks by the score on a dev corpus, but there is none. Give --paths.dev FILE.")
@@ -124,7 +145,7 @@ class Sweep:
         self.skipped: dict[str, list[Combination]] = {}
         self.untrained: list[str] = []
         self.interrupted = False
-        self._every, self._patience, self._tables = every, patience, tables
+        self._schedule, self._tables = schedule, tables
         self._filled = dict(training.nlp.config.interpolate())
         first = self._filled["training"]["seed"] or 0
         self._seeds = range(first, first + seeds)
@@ -167,7 +188,8 @@ class Sweep:
             return {key: files.get(key) or with_contents(value) for key, value in block.items()}
 
         kept = {section: block for section, block in self._filled.items() if section not in ("paths", "system")}
-        stopping = {"--evaluate-every": self._every, "--patience": self._patience, "--seeds": len(self._seeds)}
+        every, patience = self._schedule
+        stopping = {"--evaluate-every": every, "--patience": patience, "--seeds": len(self._seeds)}
         facts = {"config or corpus": with_contents(kept), "component": self.component, **stopping}
         return {name: _digest(fact) for name, fact in facts.items()}
 
@@ -270,7 +292,7 @@ class Sweep:
         """Return a candidate, its trial and its bench, which is made where it has to be, and a call that trains it."""
         if self._bench is None or self._bench[0] != candidate.encoding:
             try:
-                made = Bench(candidate, self.component, self._every, self._patience, self._say)
+                made = Bench(candidate, self.component, self._schedule, self._say)
                 self._bench, self.untrained = (candidate.encoding, made), made.untrained
             except Exception as error:  # whatever it is, other combinations may work
                 self._bench = candidate.encoding, error
@@ -294,8 +316,8 @@ class Sweep:
             seconds = f"seconds={sum(one.seconds for one in result.repetitions):.2f}"
             print(f"{candidate.combination} score={100 * result.score:.2f}{spread} {figures} {seconds}", flush=True)
         self.results[result.key] = result
-        for name, write in (("csv", as_csv), ("latex", as_latex)):
-            if (path := self._tables[name]) is not None:
+        for path, write in zip(self._tables, (as_csv, as_latex), strict=True):
+            if path is not None:
                 write_text(path, write(self.ranked))
         return result
 

@@ -19,7 +19,7 @@ from .results import CombinationResult, Repetition
 
 if TYPE_CHECKING:
     from ...pipeline.component import CRFComponent
-    from ...training.fit import FitResult
+    from ...training.fit import FitResult, Schedule
 
 FREE = (
     "loss", "regularizer", "optimizer", "decoder",  # nor do they change which weights there are
@@ -53,15 +53,14 @@ class Bench:
     """An encoded training corpus, the dev corpus, and the pipeline around the component `name`.
 
     candidate (Candidate): The first one to be trained here.
-    every, patience (int | None): As of ``fit``.
     RAISES CrfError: If the config or the corpora cannot be used.
     """
 
-    def __init__(self, candidate: Candidate, name: str, every: int | None, patience: int | None, say: Say) -> None:
+    def __init__(self, candidate: Candidate, name: str, schedule: Schedule, say: Say) -> None:
         training = set_up_from(candidate.config, say)
         needed = needed_before(training, name)
         self.untrained = [other for other in training.to_train if other not in {name, *needed, *training.resumed}]
-        self._name, self._every, self._patience = name, every, patience
+        self._name, self._schedule = name, schedule
         own = training.to_train[name]
         own.training.set(keeps=True)
         training.encode()
@@ -118,7 +117,7 @@ class Bench:
         return nlp, pipe
 
     def _fit(self, turn: Turn, callback: Any = None) -> FitResult:
-        result = turn.fit(self._every, self._patience, callback)
+        result = turn.fit(self._schedule, callback)
         if result.reason == "interrupted":
             raise KeyboardInterrupt
         return result

@@ -12,7 +12,8 @@ from ...cli.app import command
 from ...cli.console import FAILED, INTERRUPTED, printer, say
 from ...cli.fit_output import suggest_next
 from ...pipeline.pipeline_training import BEST
-from . import PAGE, sweep
+from ...training.fit import Schedule
+from . import PAGE, ResultFiles, SweepSettings, sweep
 from .results import FIGURES, result_rows
 from .study import IMPORTANCE, JOURNAL, importance_rows
 
@@ -87,8 +88,8 @@ def sweep_cli(
           --paths.train train.conll --paths.dev dev.conll
     """
     done = sweep(
-        config_path, output, component, sampler=sampler, trials=trials, seeds=seeds, seed=seed, jobs=jobs, csv=csv,
-        latex=latex, evaluate_every=evaluate_every, patience=patience, force=force,
+        config_path, output, SweepSettings(component, sampler, trials, seeds, seed, jobs),
+        schedule=Schedule(evaluate_every, patience), tables=ResultFiles(csv, latex), force=force,
         overrides=options.config_overrides(ctx, config_path), say=say,
     )  # fmt: skip
     msg, results = printer(), done.ranked

@@ -168,7 +168,7 @@ def test_models_are_equal(corpora: Path, client: Any) -> None:
     here.initialize(lambda: reader.stream(alone), nlp=alone)
     result = here.fit()
     nlp, there = pipeline(corpora, keep_names=True)
-    found = there.fit(client=client, nlp=nlp)
+    found = there.fit_on(client, nlp)
     assert found.history[-1].report.value == pytest.approx(result.history[-1].report.value, rel=1e-9)
     np.testing.assert_allclose(there.crf.theta, moved(here, here.crf.theta, there), atol=1e-5)
     assert sorted(there.doc_model.feature_names) == sorted(here.doc_model.feature_names)
@@ -182,19 +182,19 @@ def test_online_methods_are_mixed(optimizer: str, corpora: Path, client: Any) ->
     nlp, pipe = pipeline(corpora, {"@crf_optimizers": f"spacy_crfseq.{optimizer}.v1", "max_iterations": 4})
     reader: Any = reader_of("", "corpora.train", nlp)
     dev = list(reader(nlp))
-    result = pipe.fit(client=client, nlp=nlp, dev=dev)
+    result = pipe.fit_on(client, nlp, dev)
     assert result.best_score is not None
     assert result.best_score > 0.9
     values = [progress.report.value for progress in result.history]
     assert values == sorted(values, reverse=True)
     again, other = pipeline(corpora, {"@crf_optimizers": f"spacy_crfseq.{optimizer}.v1", "max_iterations": 4})
-    other.fit(client=client, nlp=again)
+    other.fit_on(client, again)
     np.testing.assert_array_equal(other.crf.theta, result.last)  # the same seed, the same shards
 
 
 def test_lost_workers_change_nothing(corpora: Path, client: Any) -> None:
     nlp, pipe = pipeline(corpora)
-    undisturbed = pipe.fit(client=client, nlp=nlp).last
+    undisturbed = pipe.fit_on(client, nlp).last
     nlp, pipe = pipeline(corpora)
     killed: list[int] = []
 
@@ -203,7 +203,7 @@ def test_lost_workers_change_nothing(corpora: Path, client: Any) -> None:
             kill_worker(client)
             killed.append(progress.iteration)
 
-    lost = pipe.fit(client=client, nlp=nlp, callback=kill).last
+    lost = pipe.fit_on(client, nlp, callback=kill).last
     assert killed == [2, 5]
     np.testing.assert_array_equal(lost, undisturbed)
 
@@ -225,7 +225,7 @@ def test_bad_files_are_named(corpora: Path, client: Any, tmp_path: Path) -> None
     nlp.config["corpora"]["train"]["path"] = str(tmp_path)
     line = bad.read_text(encoding="utf8").split("\n").index("only two") + 1
     with pytest.raises(DataError, match=rf"bad\.conll:{line}: 3 columns expected"):
-        pipe.fit(client=client, nlp=nlp)
+        pipe.fit_on(client, nlp)
 
 
 def test_refused(corpora: Path, client: Any) -> None:
@@ -235,12 +235,7 @@ def test_refused(corpora: Path, client: Any) -> None:
     ):
         nlp, pipe = pipeline(corpora, **settings)
         with pytest.raises(ConfigError, match=message):
-            pipe.fit(client=client, nlp=nlp)
-    nlp, pipe = pipeline(corpora)
-    with pytest.raises(ConfigError, match="missing nlp"):
-        pipe.fit(client=client)
-    with pytest.raises(ConfigError, match="corpora come from the config"):
-        pipe.fit([], client=client, nlp=nlp)
+            pipe.fit_on(client, nlp)
 
 
 def test_a_lost_scheduler_is_an_error_of_its_own() -> None:

@@ -11,6 +11,7 @@ import spacy
 from spacy_crfseq.cli.fit import fit
 from spacy_crfseq.pipeline.component import CRFComponent
 from spacy_crfseq.tools.warmup import cache_counts, warmup
+from spacy_crfseq.training.fit import Schedule
 from tests.commands import Run, refused, worked
 
 
@@ -24,7 +25,7 @@ def test_nothing_is_left_to_compile(configure: Any, optimizers: Any, corpus: Any
     components = optimizers["lbfgs"].format(name="crf_ner")
     config = configure(tmp_path / "c.cfg", "crf_tagger", "crf_chunker", "crf_ner", components=components)
     overrides = {"paths.train": str(corpus.train), "paths.dev": str(corpus.dev)}
-    fit(config, tmp_path / "out", overrides=overrides, patience=1)
+    fit(config, tmp_path / "out", overrides=overrides, schedule=Schedule(patience=1))
     nlp = spacy.load(tmp_path / "out" / "model-best")
     doc = nlp("Ada lives in London")
     for name in nlp.pipe_names:
