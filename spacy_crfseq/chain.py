@@ -123,7 +123,7 @@ class Chain:
         """Return P(y_{t-1} = i, y_t = j | x) [..., L, L]; zeros at the first token of a sequence."""
         scores, offsets, _ = self._lattice
         n_tokens, n = scores.emissions.shape
-        steps = np.ascontiguousarray(np.broadcast_to(scores.transitions, (n_tokens, n, n)))
+        steps = np.array(np.broadcast_to(scores.transitions, (n_tokens, n, n)), order="C")
         scores = scores._replace(transitions=steps)
         grad = scores.zeros_like()
         self._add_expectations(scores, np.ones(len(offsets) - 1), grad)

@@ -8,7 +8,7 @@ Importing this module costs a millisecond and imports neither spaCy nor numba.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import wraps
+from functools import lru_cache, wraps
 from inspect import signature
 from numbers import Integral, Real
 from os import PathLike
@@ -53,20 +53,25 @@ class Registry(catalogue.Registry):  # type: ignore[misc]
 
     def get(self, name: str) -> Any:
         """Return the function of a name; RAISES RegistryError: If there is none."""
-        function = super().get(name)
-        annotations = {each.name: each.annotation for each in signature(function).parameters.values()}
-
-        @wraps(function, updated=())
-        def checked(*args: Any, **settings: Any) -> Any:
-            check_types(name, annotations, settings)
-            return function(*args, **settings)
-
-        return checked
+        return _checking(name, super().get(name))
 
     def find(self, name: str) -> dict[str, Any]:
         """Return where the function of a name is written, not where it is checked."""
         place: dict[str, Any] = catalogue.Registry(self.namespace, self.entry_points).find(name)
         return place
+
+
+@lru_cache(maxsize=1000)
+def _checking(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function of a plug-in, which checks the types of its settings; the same at each call."""
+    annotations = {parameter.name: parameter.annotation for parameter in signature(function).parameters.values()}
+
+    @wraps(function, updated=())
+    def checked(*args: Any, **settings: Any) -> Any:
+        check_types(name, annotations, settings)
+        return function(*args, **settings)
+
+    return checked
 
 
 def check_types(where: str, annotations: Mapping[str, Any], settings: Mapping[str, Any]) -> None:

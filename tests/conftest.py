@@ -23,6 +23,7 @@ from xdist.scheduler import LoadFileScheduling
 
 from spacy_crfseq import kernels, threads
 from spacy_crfseq.kernels import jit
+from spacy_crfseq.pipeline import cfg
 from tests import shapes
 
 jit.Kernel = shapes.CheckedKernel  # type: ignore[misc] # before files of kernels are imported
@@ -50,7 +51,7 @@ ORDER = (
 
 # no deadline: the first call of a kernel compiles it; the same examples each time, so that a change is what makes a
 # test fail; HYPOTHESIS_PROFILE=explore draws new and more ones
-settings.register_profile("spacy_crfseq", deadline=None, max_examples=40, derandomize=True)
+settings.register_profile("spacy_crfseq", deadline=None, max_examples=25, derandomize=True)
 settings.register_profile("explore", deadline=None, max_examples=500, print_blob=True)
 settings.register_profile("uncompiled", deadline=None, max_examples=3, derandomize=True)
 settings.load_profile("uncompiled" if kernels.UNCOMPILED else os.environ.get("HYPOTHESIS_PROFILE", "spacy_crfseq"))
@@ -62,7 +63,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 logging.getLogger("spacy_crfseq").setLevel(logging.ERROR)
 
 
-# Tests make some thousand pipelines, and call hundreds of commands, in half the time thanks to the next four changes,
+# Tests make some thousand pipelines, and call hundreds of commands, in half the time thanks to the next changes,
 # about which no test is.
 
 
@@ -91,13 +92,32 @@ def parsing_once(parse: Callable[..., dict[str, Any]]) -> Callable[..., dict[str
     return parse_config
 
 
+def interpolating_once(interpolate: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return the method of a config that fills in its references, with a memory: it writes and parses all of it."""
+    found = lru_cache(maxsize=500)(lambda stored: pickle.dumps(interpolate(pickle.loads(stored))))
+
+    def interpolated(config: Any) -> Any:
+        try:
+            return pickle.loads(found(pickle.dumps(config)))
+        except (pickle.PicklingError, TypeError, AttributeError):  # a function of a test
+            return interpolate(config)
+
+    return interpolated
+
+
 with suppress(ImportError, AttributeError):  # other versions have other modules
     config_module: Any = import_module("confection._config")
     config_module.parse_config = parsing_once(config_module.parse_config)
+    config_module.Config.interpolate = interpolating_once(config_module.Config.interpolate)
+    schemas: Any = import_module("confection.validation").Schema
+    schemas.from_function = lru_cache(maxsize=1000)(schemas.from_function)  # each pipeline makes one of each plug-in
 
 # some hundred emoticons and abbreviations, with which a tokenizer takes longer to make than a component; texts of tests
 # have none
 MultiLanguage.Defaults.tokenizer_exceptions = English.Defaults.tokenizer_exceptions = {}
+
+# pipelines are made after tests were collected: those objects, which are frozen, need not be looked through for them
+cfg._has_frozen = lambda: False
 
 # typer makes all commands anew whenever a test calls one
 typer.testing._get_command = lru_cache(maxsize=None)(typer.testing._get_command)  # type: ignore[attr-defined]

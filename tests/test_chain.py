@@ -234,7 +234,7 @@ VALUES: dict[str, Callable[[Chain, Case], np.ndarray]] = {
 @pytest.mark.parametrize("forbidden", [0.0, 0.1])
 def test_gradients_are_those_of_finite_differences(name: str, batch: bool, shared: bool, forbidden: float) -> None:
     tested = 0
-    for seed in range(12):
+    for seed in range(6):
         case = make_case(seed, batch=batch, shared=shared, forbidden=forbidden)
         weights = np.random.default_rng(seed).choice([-1.0, 0.0, 0.5, 2.0], len(case.tokens))
         try:
@@ -253,7 +253,7 @@ def test_gradients_are_those_of_finite_differences(name: str, batch: bool, share
                 return float(weights @ np.where(weights == 0, 0, here))  # noqa: B023
 
             np.testing.assert_allclose(found, finite_differences(total, array), atol=1e-6)
-    assert tested > 2
+    assert tested > 1
 
 
 @pytest.mark.parametrize("name", GRADIENTS)

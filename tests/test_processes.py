@@ -52,15 +52,13 @@ def test_a_command_ends_when_the_process_that_started_it_is_killed(tmp_path: Pat
 
 
 def test_a_command_returns_its_exit_code(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert processes.call(["--version"]) == 0
-    assert "spacy_crfseq" in capfd.readouterr().out
     assert processes.call(["word-classes", str(tmp_path / "none.txt"), "-o", str(tmp_path / "c.tsv")]) == 1
     assert "none.txt: no such file" in capfd.readouterr().err
 
 
 @posix
 def test_ctrl_c_ends_a_command_without_a_traceback(tmp_path: Path) -> None:
-    for seconds in (0.2, 1.0, 2.0):
+    for seconds in (0.2, 1.0):
         with processes.start(["--version"], stderr=subprocess.PIPE, stdout=subprocess.PIPE) as process:
             time.sleep(seconds)
             process.send_signal(signal.SIGINT)

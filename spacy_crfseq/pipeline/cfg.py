@@ -7,9 +7,8 @@ configs of all pipelines that have the component, which are then saved with it.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from copy import deepcopy
-from itertools import compress
 from typing import Any
 
 from spacy.language import Language
@@ -126,22 +125,25 @@ def write_configs(component: Any, settings: Mapping[str, Any]) -> None:
 
 
 def _languages() -> Iterator[Language]:
-    """Yield all pipelines of this process; C code looks through its million objects, which takes a few milliseconds."""
+    """Yield all pipelines of this process: objects that refer to their class, of the million that it has."""
     classes = [Language]
     for language in classes:  # which grows
         classes.extend(language.__subclasses__())
-    objects, wanted = _objects(), {id(language) for language in classes}
-    for nlp in compress(objects, map(wanted.__contains__, map(id, map(type, objects)))):
-        if hasattr(nlp, "_components"):  # not one that is being made
+    for nlp in _referrers(classes):
+        if isinstance(nlp, Language) and hasattr(nlp, "_components"):  # not one that is being made
             yield nlp
 
 
-def _objects() -> list[Any]:
-    """Return all objects of Python's garbage collector, also those that were frozen, which it does not list."""
-    if not gc.get_freeze_count():
-        return gc.get_objects()
+def _referrers(objects: Sequence[Any]) -> list[Any]:
+    """Return what refers to objects, also those that were frozen, which Python's garbage collector does not list."""
+    if not _has_frozen():
+        return gc.get_referrers(*objects)
     gc.unfreeze()
     try:
-        return gc.get_objects()
+        return gc.get_referrers(*objects)
     finally:
         gc.freeze()
+
+
+def _has_frozen() -> bool:
+    return gc.get_freeze_count() > 0

@@ -1,5 +1,6 @@
 """Paths of corpora and texts: a file, a folder, a pattern, or several with commas, for every command that reads any."""
 
+import itertools
 import re
 from pathlib import Path
 from typing import Any
@@ -65,10 +66,10 @@ def without_names(text: str) -> str:
     return re.sub(r"seconds=[\d.]+|[\d.,]+ (s|tokens/s|MB)\b|\s+", " ", text)
 
 
-@pytest.mark.parametrize("command", [*GOLD, *TEXTS])
-def test_a_corpus_in_files_is_read_as_one(command: str, call: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("command", "form"), list(zip([*GOLD, *TEXTS], itertools.cycle(FORMS), strict=False)))
+def test_a_corpus_in_files_is_read_as_one(command: str, form: str, call: Any, tmp_path: Path) -> None:
     outputs = {}
-    for name, path in {"file": "all.conll", **FORMS}.items():
+    for name, path in {"file": "all.conll", form: FORMS[form]}.items():
         before = set(tmp_path.iterdir())
         outputs[name] = worked(call(command, path)).stdout
         for made in set(tmp_path.iterdir()) - before:

@@ -90,9 +90,9 @@ def test_marginals_and_threshold_agree_with_enumeration(scheme: str) -> None:
             wanted = pipe.annotation.tags_of_span(end - start, label)
             there = [tags[start:end] == wanted and tags[end : end + 1] != [f"I-{label}"] for tags in tagged]
             for threshold, kept in ((-1e-6, True), (1e-6, False)):
-                pipe.cfg["threshold"] = probabilities[there].sum() + threshold
+                dict.update(pipe.cfg, threshold=probabilities[there].sum() + threshold)  # not in configs, too
                 assert ((start, end, label) in triples(nlp(doc.copy()).ents)) == kept
-            pipe.cfg["threshold"] = 0.0
+            dict.update(pipe.cfg, threshold=0.0)
 
 
 def test_alternatives_of_a_document(factory: str) -> None:

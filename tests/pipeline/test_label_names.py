@@ -61,7 +61,7 @@ def predicted(nlp: Language, factory: str, doc: Doc) -> list[Any]:
 @example(labels=("PER", "ORG-"))
 @example(labels=("GRP-A-", "PER"))
 @example(labels=("O", "B-x"))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=5, deadline=None)
 def test_a_label_trains_and_is_predicted_or_is_refused_by_name(
     factory: str, scheme: str, split: bool, labels: tuple[str, str]
 ) -> None:
@@ -97,7 +97,7 @@ def test_a_label_trains_and_is_predicted_or_is_refused_by_name(
 @pytest.mark.parametrize(("factory", "scheme"), KINDS)
 @given(label=NAMES)
 @example(label="O")
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_a_label_that_is_added_is_there(factory: str, scheme: str, label: str) -> None:
     nlp = blank(factory, **({"scheme": scheme} if scheme else {}))
     pipe = pipe_of(nlp)

@@ -140,7 +140,10 @@ def test_a_change_of_a_setting_reaches_the_configs_of_all_pipelines_that_have_th
 def test_a_change_reaches_configs_that_garbage_collections_leave_out() -> None:
     program = (
         "import gc\n"
+        "import importlib\n"
         "import spacy\n"
+        "from spacy_crfseq.pipeline import cfg\n"
+        "importlib.reload(cfg)\n"  # which tests/conftest.py changes
         "nlp = spacy.blank('xx')\n"
         "pipe = nlp.add_pipe('crf_ner')\n"
         "gc.freeze()\n"

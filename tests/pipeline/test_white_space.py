@@ -134,7 +134,7 @@ def learned(factory: str, which: str) -> Language:
 
 
 @pytest.mark.parametrize("which", SETTINGS)
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(data=st.data())
 def test_white_space_changes_nothing_that_is_found(factory: str, which: str, data: st.DataObject) -> None:
     nlp = learned(factory, which)

@@ -10,14 +10,15 @@ from __future__ import annotations
 import configparser
 import json
 import re
+import runpy
 import shlex
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from functools import cache
 from hashlib import blake2b
-from importlib import import_module
 from importlib.util import find_spec
 from itertools import chain, islice
 from math import inf
@@ -26,6 +27,7 @@ from typing import Any, NamedTuple
 
 import typer
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from spacy import lang as languages
 from spacy import util
 from spacy.language import Language
 from thinc.api import Config
@@ -495,10 +497,16 @@ def likely_language(path: Path, layout: Preset) -> str:
         counts = Counter(word.lower() for word in _words(path, layout) if word.isalpha())
     except ValueError:  # a file that cannot be read, which the commands that train report
         return ANY
-    stop_words = {code: import_module(f"spacy.lang.{code}.stop_words").STOP_WORDS for code in LANGUAGES}
-    shares = {code: sum(counts[word] for word in words) for code, words in stop_words.items()}
+    shares = {code: sum(counts[word] for word in _stop_words(code)) for code in LANGUAGES}
     second, best = sorted(shares, key=shares.__getitem__)[-2:]
     return best if shares[best] > max(LEAST * counts.total(), LEAD * shares[second]) else ANY
+
+
+@cache
+def _stop_words(code: str) -> AbstractSet[str]:
+    """Return the stop words of a language of spaCy, without an import of its tokenizer, which takes long for some."""
+    words: AbstractSet[str] = runpy.run_path(str(Path(languages.__path__[0], code, "stop_words.py")))["STOP_WORDS"]
+    return words
 
 
 def _are_characters(path: Path, layout: Preset) -> bool:
