@@ -42,9 +42,9 @@ corpus = str(folder / "a.conll")
 best = fit(folder / "a.cfg", folder / "out", overrides={"paths.train": corpus, "paths.dev": corpus}, force=True)
 doc = spacy.load(folder / "out/model-best")("Anna saw Oslo")
 if (folder / "spacy_crfseq/tools/tag").exists():
-    from spacy_crfseq.tools.tag import tag
+    from spacy_crfseq.tools.tag import TagSettings, tag
 
-    assert tag(str(best.best), [folder / "a.txt"], folder / "tagged", force=True).new.texts == 1
+    assert tag(TagSettings(str(best.best)), [folder / "a.txt"], folder / "tagged", force=True).new.texts == 1
 if not (folder / "spacy_crfseq/tools/cluster").exists():
     try:
         raise SystemExit(fit(folder / "a.cfg", folder / "out", force=True, workers=Workers("local:1")))

@@ -21,7 +21,7 @@ from spacy_crfseq.tools.debug_data import debug_data
 from spacy_crfseq.tools.evaluate import evaluate
 from spacy_crfseq.tools.models.exported import exported_model, write_exported
 from spacy_crfseq.tools.prune import prune
-from spacy_crfseq.tools.tag import tag
+from spacy_crfseq.tools.tag import TagSettings, tag
 from tests.commands import Run, worked, write_corpus
 from tests.pipeline.helpers import inputs, pipe_of, registered, templates, trained
 from tests.pipeline.test_white_space import with_space
@@ -142,7 +142,7 @@ def test_debug_data(both: list[Path]) -> None:
 
 def test_tag(both: list[Path]) -> None:
     def spans(at: Path) -> Any:
-        tag(str(at / "fit" / "model-best"), [at / "dev.spacy"], at / "tagged.jsonl", scores=True)
+        tag(TagSettings(str(at / "fit" / "model-best"), scores=True), [at / "dev.spacy"], at / "tagged.jsonl")
         lines = map(json.loads, (at / "tagged.jsonl").read_text("utf8").splitlines())
         return [
             [(one["text"][e["start"] : e["end"]].split(), e["label"], e["score"]) for e in one["ents"]] for one in lines
@@ -168,7 +168,7 @@ def test_raw_text(both: list[Path]) -> None:
         both, ("Mary Adason sees a dog in Oslo .", "  Mary \t Adason  sees a dog in  Oslo ."), strict=True
     ):
         (at / "raw.txt").write_text(text + "\n", encoding="utf8")
-        tag(model, [at / "raw.txt"], at / "raw.jsonl", scores=True)
+        tag(TagSettings(str(model), scores=True), [at / "raw.txt"], at / "raw.jsonl")
         one = json.loads((at / "raw.jsonl").read_text("utf8"))
         found.append([(one["text"][e["start"] : e["end"]].split(), e["label"], e["score"]) for e in one["ents"]])
     assert len(found[0]) == 2

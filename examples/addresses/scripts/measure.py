@@ -316,7 +316,7 @@ def measure_speed(data: Sequence[Address], n: int, rounds: int, processes: int) 
 
 def speed_works(model: Path, file: Path, n: int, processes: int) -> dict[str, tuple[Callable[[], None], int]]:
     """Return what is timed by its names, with the numbers of addresses."""
-    from spacy_crfseq.tools.tag import tag
+    from spacy_crfseq.tools.tag import TagSettings, tag
 
     output = model.parent / "tagged.conll"
 
@@ -338,7 +338,7 @@ def speed_works(model: Path, file: Path, n: int, processes: int) -> dict[str, tu
         tag_in_bulk.main([str(model), str(file), str(output), "--processes", str(processes)])
 
     def to_file() -> None:
-        tag(str(model), [file], output, to="conll", force=True)
+        tag(TagSettings(str(model), to="conll"), [file], output, force=True)
 
     works: dict[str, tuple[Callable[[], None], int]] = {
         "tag_in_bulk.py, labels once": (partial(in_bulk, ["*"]), n),

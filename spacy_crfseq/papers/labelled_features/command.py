@@ -14,7 +14,7 @@ from ...corpora.layouts import Asked
 from ...corpora.outputs import check_output_file
 from ...errors import count_of
 from ...files import write_text
-from .proposals import as_file, propose_features
+from .proposals import ProposalSettings, as_file, propose_features
 
 
 @command("propose-features", "Raw text")
@@ -62,8 +62,9 @@ def propose_features_cli(
     check_output_file(output, labelled, force=force)
     layout = Asked(format, columns, scheme, encoding, skip_invalid=skip_invalid)
     proposals = propose_features(
-        model, labelled, raw or (), component=component, templates=templates or ("LOWER",), per_label=number,
-        min_count=min_count, layout=layout, raw_layout=Asked(raw_format, skip_invalid=skip_invalid),
+        model, labelled, raw or (), component=component,
+        settings=ProposalSettings(templates or ("LOWER",), number, min_count),
+        layout=layout, raw_layout=Asked(raw_format, skip_invalid=skip_invalid),
     )  # fmt: skip
     if output is not None:
         write_text(output, as_file(proposals))

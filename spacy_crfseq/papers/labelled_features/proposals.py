@@ -50,24 +50,38 @@ class Proposal(NamedTuple):
     information: float
 
 
+class ProposalSettings(NamedTuple):
+    """The features to propose.
+
+    templates (Sequence[str]): Over built-in attributes, see `features.templates`.
+    per_label (int): Features for a label, at most.
+    min_count (int): Labelled tokens that a feature has at least; also tokens without labels, if there are any.
+    """
+
+    templates: Sequence[str] = ("LOWER",)
+    per_label: int = 6
+    min_count: int = 3
+
+
+WORDS = ProposalSettings()
+
+
 def propose_features(
     model: str | Path,
     labelled: Path,
     raw: Sequence[Path] = (),
     *,
     component: str | None = None,
-    templates: Sequence[str] = ("LOWER",),
-    per_label: int = 6,
-    min_count: int = 3,
+    settings: ProposalSettings = WORDS,
     layout: Format = None,
     raw_layout: Format = None,
 ) -> list[Proposal]:
-    """Return candidates for labelled features, those of files; the other arguments are those of `propose`.
+    """Return candidates for labelled features, those of files, as `propose` does.
 
     model (str | Path): A config, or a trained pipeline, whose component the features are for.
     labelled, raw: A file with labels, and files without.
     layout, raw_layout (Format): Layouts of both.
-    RAISES CrfError: If there is no such component, a file cannot be read, or no feature occurs `min_count` times.
+    RAISES CrfError: If there is no such component, a file cannot be read, or no feature occurs often enough.
     """
     from ...pipeline.readers import read_gold
 
@@ -79,9 +93,10 @@ def propose_features(
         raise DataError(f"{labelled} holds no labels for the component {pipe.name!r}. Choose another with --component.")
     labels = [tag and (split_tag(tag)[1] or tag) for tag in tags] if pipe.annotation.scheme else tags
     docs, texts = [example.predicted for example in examples], _raw_docs(nlp, raw, raw_layout)
-    proposals = propose(docs, labels, texts, templates=templates, per_label=per_label, min_count=min_count)
+    proposals = propose(docs, labels, texts, settings)
     if not proposals:
-        raise DataError(f"No feature occurs {min_count} times and predicts a label. Give more text, or --min-count 1.")
+        times = f"{settings.min_count} times"
+        raise DataError(f"No feature occurs {times} and predicts a label. Give more text, or --min-count 1.")
     return proposals
 
 
@@ -121,19 +136,15 @@ def propose(
     labelled: Sequence[Doc],
     labels: Sequence[str | None],
     raw: Iterable[list[Doc]],
-    *,
-    templates: Sequence[str] = ("LOWER",),
-    per_label: int = 6,
-    min_count: int = 3,
+    settings: ProposalSettings = WORDS,
 ) -> list[Proposal]:
-    """Return at most `per_label` features for each label, those that say most about it first.
+    """Return some features for each label, those that say most about it first.
 
     labels (Sequence): Label of each token of the labelled Docs, None if unknown.
     raw (Iterable): Lists of Docs without labels.
-    templates (Sequence[str]): Over built-in attributes, see `features.templates`.
-    min_count (int): Labelled tokens that a feature has at least; also tokens without labels, if there are any.
     RAISES ConfigError: On a template that cannot be used.
     """
+    templates, per_label, min_count = settings
     counts = _count(labelled, labels, raw, templates)
     totals, information = counts.labelled.sum(1), _information(counts)
     prior = counts.of_labels / max(1.0, counts.of_labels.sum())

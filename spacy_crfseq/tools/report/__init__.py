@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tqdm import tqdm
 
@@ -38,25 +38,45 @@ WEIGHTS = 8
 """Number of weights of each sign shown for each label."""
 
 
+class TrainedOn(NamedTuple):
+    """The training of a model, which its page has beside the results.
+
+    log (Path | None): Its log; by default, the one next to the folder of the model.
+    corpus (Path | None): Its corpus, to tell seen from unseen spans or words.
+    """
+
+    log: Path | None = None
+    corpus: Path | None = None
+
+
+class ReportSettings(NamedTuple):
+    """The content of a report.
+
+    sentences (int): Sentences to show.
+    samples (int): Samples of the intervals of scores.
+    card (bool): Also write the scores to the model card of the pipeline.
+    """
+
+    sentences: int = 30
+    samples: int = 1000
+    card: bool = False
+
+
+NOT_TOLD, USUAL = TrainedOn(), ReportSettings()
+
+
 def report(
     model: str | Path,
     file: Path,
     output: Path = Path("report.html"),
     layout: Format = None,
-    train: Path | None = None,
-    corpus: Path | None = None,
+    *,
+    trained_on: TrainedOn = NOT_TOLD,
     component: list[str] | None = None,
-    number: int = 30,
-    samples: int = 1000,
     given: str | None = None,
-    card: bool = False,
+    settings: ReportSettings = USUAL,
 ) -> list[Findings]:
-    """Write a page on components and return their results.
-
-    train (Path | None): Log of the training; by default, the one next to the folder of the model.
-    corpus (Path | None): Training corpus, to tell seen from unseen spans or words.
-    card (bool): Also write the scores to the model card of the pipeline.
-    The other settings are those of the command.
+    """Write a page on components and return their results; see the command for `component` and `given`.
 
     RAISES CrfError: If there is nothing to report on, or a file cannot be read.
     """
@@ -65,14 +85,15 @@ def report(
     from .._pages.html import made_of, render, text_style
     from .._pages.weights import largest_of_labels, named
 
-    check_page(output, file, train, corpus)
-    if card and model_folder(model) != Path(model):
+    corpus = trained_on.corpus
+    check_page(output, file, *trained_on)
+    if settings.card and model_folder(model) != Path(model):
         raise ConfigError(f"{model} is a package, so --card cannot change its model card.")
     nlp = load_pipeline(model)
     preset = layout_of(file, layout, nlp)
     of_corpus = preset if corpus is None else show_layout(corpus, Asked(skip_invalid=preset.skip_invalid), preset)
     pipes = crfs_of(dict(nlp.pipeline), component or [], str(model))
-    curves = _curves(model, train, list(pipes))
+    curves = _curves(model, trained_on.log, list(pipes))
     with tqdm(total=1 + len(pipes), disable=None, leave=False, file=sys.stderr, delay=1) as bar:
         bar.set_description(f"reading {file.name}")
         examples = read_gold(nlp, file, preset, names_of(given)).examples
@@ -83,7 +104,7 @@ def report(
             bar.set_description(pipe.name)
             judged, answers = judge(pipe, examples, docs)
             known = None if seen is None else corpus_familiarity(pipe, seen)
-            findings = Findings(pipe, judged, answers, known, curves[pipe.name], number, samples)
+            findings = Findings(pipe, judged, answers, known, curves[pipe.name], settings.sentences, settings.samples)
             bar.update()
             return findings
 
@@ -96,15 +117,15 @@ def report(
         print(f"Warning: {warning}", file=sys.stderr)
     subject = {
         "model": str(model), "file": str(file), "corpus": str(corpus or ""), "style": text_style(nlp),
-        "made": made_of(nlp), "n_samples": samples,
+        "made": made_of(nlp), "n_samples": settings.samples,
     }  # fmt: skip
     largest = {name: named(nlp, name, largest_of_labels(pipes[name], WEIGHTS)) for name in results}
     findings = list(results.values())
     write_text(
         output, render("tools/report/page.html", view=view, subject=subject, components=findings, largest=largest)
     )
-    if card:
-        scores = render("tools/report/card.md", file=file.name, components=findings, n_samples=samples)
+    if settings.card:
+        scores = render("tools/report/card.md", file=file.name, components=findings, n_samples=settings.samples)
         notes = fill_card(nlp).meta["notes"].partition(CARD)[0].rstrip()
         meta = Path(model) / "meta.json"
         text = {**json.loads(meta.read_text(encoding="utf8")), "notes": f"{notes}\n\n{CARD}\n\n{scores}"}

@@ -12,7 +12,7 @@ from ...cli.app import command
 from ...cli.console import print_json, printer
 from ...corpora.layouts import Asked
 from ...corpora.paths import joined
-from . import LOG, report
+from . import LOG, ReportSettings, TrainedOn, report
 
 
 @command("report", "Look")
@@ -58,15 +58,12 @@ def report_cli(
     every = report(
         model,
         joined(files),
-        output=output,
-        layout=Asked(format, columns, scheme, encoding, None, outside, min_score, match, skip_invalid),
-        train=train,
-        corpus=corpus,
+        output,
+        Asked(format, columns, scheme, encoding, None, outside, min_score, match, skip_invalid),
+        trained_on=TrainedOn(train, corpus),
         component=component,
-        number=number,
-        samples=samples,
         given=given,
-        card=card,
+        settings=ReportSettings(number, samples, card),
     )
     if as_json:
         print_json({findings.name: findings.as_json() for findings in every})

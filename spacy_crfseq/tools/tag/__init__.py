@@ -24,7 +24,6 @@ from spacy.tokens import DocBin
 from spacy.util import load_config
 from tqdm import tqdm
 
-from ...cli.console import load_code
 from ...cli.inputs import show_layout
 from ...corpora import DOCBIN, Preset
 from ...corpora.layouts import ENDINGS, Format, check_choice, layout_by_ending, trained_layout
@@ -130,38 +129,31 @@ def _is_short(value: object) -> bool:
 
 
 def tag(
-    model: str | Path,
+    settings: TagSettings,
     files: Sequence[str | Path],
     output: Path,
     layout: Format = None,
     *,
-    to: str | None = None,
-    scores: bool = False,
-    strict: bool = False,
     force: bool = False,
     processes: int = 1,
     dask: Any = None,
-    code: Path | None = None,
 ) -> TagReport:
     """Annotate files.
 
+    settings (TagSettings): The pipeline, and the form of the outputs.
     files (Sequence[str | Path]): Files and folders, of which all files are annotated.
     output (Path): A folder; for one file the file to write, "-" for standard output.
-    to (str | None): The layout of the outputs; by default, that of the ending of `output`, else jsonl.
-    scores (bool): Also write probabilities.
-    strict (bool): Stop at the first malformed line.
     force (bool): Replace outputs of earlier runs, finished ones too.
     dask (str | Client | None): The address of a Dask cluster that annotates, or its client; None for this machine.
-    code (Path | None): A Python file that new processes import first.
     RAISES CrfError: On invalid settings, unreadable files, or an output that was made from something else.
     RAISES FormatError, DataError: At the first malformed line, if strict.
     """
-    model_folder(str(model))
+    model_folder(settings.model)
     if dask is not None and processes > 1:
         raise ConfigError(f"--dask {dask} has workers of its own: leave --processes out.")
-    target = to or _by_ending(output) or "jsonl"
+    target, code = settings.to or _by_ending(output) or "jsonl", settings.code and settings.code.absolute()
     check_choice("--to", target, TARGETS, " format")
-    settings = TagSettings(str(model), target, scores, strict, partial(load_code, code and code.absolute()))
+    settings = settings._replace(to=target, code=code)
     inputs = input_files(settings, list(map(Path, files)), layout, output)
     earlier = {file.target: None if force else file.earlier() for file in inputs}
     todo = [file for file in inputs if earlier[file.target] is None]

@@ -19,6 +19,7 @@ from ...pipeline.select import model_folder
 from ...pipeline.written import TARGETS
 from . import TagReport, tag
 from .page import ON_PAGE, show
+from .tagger import TagSettings
 
 BROKEN = 3
 """Exit code if lines were skipped."""
@@ -132,8 +133,8 @@ def tag_cli(
         raise ConfigError("Give --output FOLDER for the annotated files, or --html FILE for a page.")
     try:
         report = tag(
-            model, files, output, layout, to=to, scores=scores, strict=strict, force=force, processes=processes,
-            dask=dask, code=code,
+            TagSettings(model, to or "", scores, strict, code), files, output, layout, force=force,
+            processes=processes, dask=dask,
         )  # fmt: skip
     except KeyboardInterrupt:
         if STDIN not in (output, *map(Path, files)):

@@ -28,6 +28,7 @@ from spacy.tokens import Doc, DocBin
 from srsly import msgpack_dumps
 
 from ... import processes, threads
+from ...cli.console import load_code
 from ...corpora import DOCBIN, Preset
 from ...corpora.lines import opened
 from ...errors import ConfigError, CrfError, DataError, FormatError
@@ -55,14 +56,17 @@ Result = TypeVar("Result")
 class TagSettings(NamedTuple):
     """The pipeline and the output; see the help of ``crfseq tag``.
 
-    prepare: Called in a new process before the pipeline is loaded, to load a user's code.
+    to (str): The layout of the outputs; empty for that of the ending of the output, else jsonl.
+    scores (bool): Also write probabilities.
+    strict (bool): Stop at the first malformed line.
+    code (Path | None): A Python file that new processes import first.
     """
 
     model: str
-    to: str
+    to: str = ""
     scores: bool = False
     strict: bool = False
-    prepare: Callable[[], object] = tuple
+    code: Path | None = None
 
 
 class TagCounts(NamedTuple):
@@ -260,7 +264,7 @@ def annotate_part(settings: TagSettings, run: str, part: TextPart) -> TaggedPart
             for old in list(_taggers):
                 _taggers.pop(old).close()
             gc.unfreeze()
-            settings.prepare()
+            load_code(settings.code)
             _taggers[run] = Tagger(settings)
         try:
             return _taggers[run].annotate(part)

@@ -24,7 +24,7 @@ from spacy_crfseq.pipeline.terms import reader_of
 from spacy_crfseq.potentials import layout
 from spacy_crfseq.tools.cluster import Dask
 from spacy_crfseq.tools.cluster.workers import ShardFutures, gather, spread
-from spacy_crfseq.tools.tag import tag
+from spacy_crfseq.tools.tag import TagSettings, tag
 from spacy_crfseq.training.objective import Objective
 from tests.commands import Run, refused
 
@@ -291,7 +291,7 @@ def test_the_output_of_one_process(
 
 def test_the_file_of_a_worker_that_dies(model: Path, tmp_path: Path, client: Any) -> None:
     files = [write_texts(tmp_path / f"{name}.txt", size) for name, size in (("a", 6_000), ("b", 100))]
-    tag(str(model), files, tmp_path / "one")
+    tag(TagSettings(str(model)), files, tmp_path / "one")
 
     def kill() -> None:
         while not any(path.stat().st_size for path in (tmp_path / "two").glob(".a.jsonl.*.part")):
@@ -304,7 +304,7 @@ def test_the_file_of_a_worker_that_dies(model: Path, tmp_path: Path, client: Any
     killer = threading.Thread(target=kill)
     killer.start()
     try:
-        found = tag(str(model), files, tmp_path / "two", dask=client)
+        found = tag(TagSettings(str(model)), files, tmp_path / "two", dask=client)
     finally:
         done.set()
         killer.join()
@@ -318,10 +318,10 @@ def test_other_files_are_left_when_one_fails(model: Path, tmp_path: Path, client
     (tmp_path / "a.jsonl").write_text("{no\n")
     files = [tmp_path / "a.jsonl", write_texts(tmp_path / "b.txt", 10_000)]
     with pytest.raises(FormatError, match=r"a\.jsonl:1: no JSON"):
-        tag(str(model), files, tmp_path / "out", strict=True, dask=client)
+        tag(TagSettings(str(model), strict=True), files, tmp_path / "out", dask=client)
     files[0].write_text("")
     write_texts(files[1], 10)
-    done = tag(str(model), files[1:], tmp_path / "out", force=True, strict=True, dask=client)
+    done = tag(TagSettings(str(model), strict=True), files[1:], tmp_path / "out", force=True, dask=client)
     assert done.new.texts == 10
 
 
@@ -387,4 +387,4 @@ def test_dask_is_imported_only_if_asked_for(model: Path, tmp_path: Path) -> None
 def test_without_the_room_of_clusters(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clusters, "entry_points", lambda group: [])
     with pytest.raises(ConfigError, match=r"--dask: nothing is installed .*spacy-crfseq\[dask\]"):
-        tag(model, [write_texts(tmp_path / "a.txt", 1)], tmp_path / "out", dask="host")
+        tag(TagSettings(str(model)), [write_texts(tmp_path / "a.txt", 1)], tmp_path / "out", dask="host")

@@ -19,7 +19,7 @@ import spacy_crfseq
 from spacy_crfseq.pipeline.readers import read_examples
 from spacy_crfseq.schemes import TagSpan
 from spacy_crfseq.tools.evaluate import evaluate
-from spacy_crfseq.tools.report import report
+from spacy_crfseq.tools.report import ReportSettings, TrainedOn, report
 from spacy_crfseq.tools.report.findings import Findings
 from spacy_crfseq.tools.report.kinds import (
     BOTH,
@@ -44,7 +44,14 @@ from tests.test_schemes import lists_of_spans
 def made(trained: Path, corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Findings], str]:
     """The figures of all three components, and the page."""
     output = tmp_path_factory.mktemp("report") / "new" / "page.html"
-    found = report(trained / "model-best", corpus.dev, output, "conll2003", corpus=corpus.train, samples=200)
+    found = report(
+        trained / "model-best",
+        corpus.dev,
+        output,
+        "conll2003",
+        trained_on=TrainedOn(corpus=corpus.train),
+        settings=ReportSettings(samples=200),
+    )
     assert [path.name for path in output.parent.iterdir()] == ["page.html"]
     return {one.name: one for one in found}, output.read_text(encoding="utf8")
 
@@ -87,7 +94,8 @@ def test_scores_by_familiarity_with_the_training_corpus(trained: Path, corpus: C
         words.add(line.split()[0])
         tags.add(tuple(line.split()[:2]))
     dev = [line.split() for line in corpus.dev.read_text().split("\n") if line]
-    options = {"corpus": tmp_path / "few.conll", "component": ["crf_tagger", "crf_ner"], "samples": 20}
+    options: Any = {"component": ["crf_tagger", "crf_ner"], "settings": ReportSettings(samples=20)}
+    options["trained_on"] = TrainedOn(corpus=tmp_path / "few.conll")
     tagger, ner = report(trained / "model-best", corpus.dev, tmp_path / "p.html", "conll2003", **options)
     assert {name: row.gold for name, row in tagger.familiar.items()} == {
         "seen with this label": sum((line[0], line[1]) in tags for line in dev),
@@ -194,7 +202,9 @@ def test_a_model_without_probabilities(corpus: Corpus, local: Path, tmp_path: Pa
 def test_a_file_in_which_nothing_is_found(run: Run, trained: Path, tmp_path: Path) -> None:
     (tmp_path / "dull.conll").write_text("the DT O\ndog NN O\n\n. . O\n\n")
     model, page = trained / "model-best", tmp_path / "page.html"
-    (one,) = report(model, tmp_path / "dull.conll", page, "conll2002", component=["crf_ner"], samples=20)
+    (one,) = report(
+        model, tmp_path / "dull.conll", page, "conll2002", component=["crf_ner"], settings=ReportSettings(samples=20)
+    )
     assert one.whole.f1 == (None, None, None)
     assert one.accuracy.value == 1
     assert (one.labels, one.worst, one.confusions) == ({}, [], [])

@@ -17,7 +17,7 @@ from spacy.tokens import Doc, DocBin
 from spacy_crfseq.corpora.columns import read_columns
 from spacy_crfseq.corpora.conllu import read_conllu
 from spacy_crfseq.errors import FormatError
-from spacy_crfseq.tools.tag import RECORDS, TagReport, tagger
+from spacy_crfseq.tools.tag import RECORDS, TagReport, TagSettings, tagger
 from spacy_crfseq.tools.tag import tag as tag_files
 from tests import forks
 from tests.commands import Run, refused, worked
@@ -37,8 +37,8 @@ def nlp(model: Path) -> Language:
     return spacy.load(model)
 
 
-def tag(model: object, files: list[Path], output: Path, **how: Any) -> TagReport:
-    return tag_files(model, files, output, **how)
+def tag(model: object, files: list[Path], output: Path, **settings: Any) -> TagReport:
+    return tag_files(TagSettings(str(model), **settings), files, output)
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -127,7 +127,7 @@ def test_scores(run: Run, nlp: Language, model: Path, tmp_path: Path) -> None:
 ])  # fmt: skip
 def test_the_ending_of_the_output_is_its_layout(name: str, first: bytes | None, model: Path, tmp_path: Path) -> None:
     (tmp_path / "b.txt").write_text("Ada sees Oslo .")
-    tag_files(model, [tmp_path / "b.txt"], tmp_path / name)
+    tag(model, [tmp_path / "b.txt"], tmp_path / name)
     if first is None:
         assert lines(tmp_path / name / "b.jsonl")
     else:
