@@ -41,6 +41,11 @@ class Preset(NamedTuple):
     spans: SpanRules | None = None
     skip_invalid: bool | None = None
 
+    @property
+    def complete(self) -> Preset:
+        """The layout for texts to score on, which the rules on what is unknown are not for."""
+        return self if self.spans is None else self._replace(spans=SpanRules(match=self.spans.match))
+
 
 # The original CoNLL-2003 files are IOB1.  The common IOB2 copies read the same under it, since a B- tag may
 # begin any span in IOB1.  The original CoNLL-2002 files are latin-1, today's copies UTF-8.

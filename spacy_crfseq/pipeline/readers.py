@@ -52,7 +52,7 @@ from ..corpora.layouts import (
 )
 from ..corpora.lines import FilePart, Invalid, OnError, check_file, checked, cut, in_bytes
 from ..corpora.paths import corpus_files, resolve
-from ..corpora.spans import Notes, SpanRules, Tokenize
+from ..corpora.spans import Notes, SpanRules, Tokenize, without_scores
 from ..corpora.splitting import SPACES
 from ..corpora.xml import XMLForm
 from ..errors import ConfigError, DataError, FormatError
@@ -71,8 +71,10 @@ MARKS = {
     CUSTOM: tuple(DOCSTART.encode() + end for end in (b" ", b"\t", b"\n", b"\r\n")),
 }
 """The beginnings of the first line of a document, by the layouts whose files can be cut."""
-Sentences = Callable[[Language, FilePart, OnError], Iterator[Sentence]]
-"""Reads the sentences of a part of a corpus, but those with errors, which the function receives."""
+Sentences = Callable[[Language, FilePart, OnError, Notes], Iterator[Sentence]]
+"""Reads the sentences of a part of a corpus, but those with errors, which the function receives, as the notes do what
+of annotated spans is left out.
+"""
 
 
 def create_conll_reader(
@@ -196,7 +198,7 @@ def create_crfsuite_reader(
     check_setting("column", column, ("tag", "pos", "morph", "ent", "chunk"))
     layout = Preset(CRFSUITE, ("word", column), scheme_named(scheme), encoding, column, skip_invalid=skip_invalid)
     settings = CorpusSettings(path, layout, (), "sentence", chunks_key, on_invalid, limit, weight)
-    return CorpusReader(settings, lambda _, part, note: read_crfsuite(part.path, column, word, encoding, note))
+    return CorpusReader(settings, lambda _, part, note, __: read_crfsuite(part.path, column, word, encoding, note))
 
 
 def create_xml_reader(
@@ -314,16 +316,6 @@ def create_text_reader(
     return TextReader(Path(path), asked, limit)
 
 
-def annotated_sentences(
-    nlp: Language, path: Path, layout: Preset, on_error: OnError | None = None
-) -> Iterator[Sentence]:
-    """Yield texts with annotated spans in the pipeline's tokens, see `read_spans`; warn of what is left out."""
-    notes = Notes()
-    yield from read_spans(path, layout, tokenizer_of(nlp), notes, on_error)
-    for text, places in notes.messages(path):
-        warnings.warn("\n  ".join([text, *places]), stacklevel=4)
-
-
 def tokenizer_of(nlp: Language) -> Tokenize:
     """Return a function from a text to a pipeline's tokens, and whether a space follows each."""
 
@@ -354,9 +346,9 @@ def read_examples(
     return CorpusReader(CorpusSettings(path, preset, tuple(given), unit, chunks_key, on_invalid, limit)).stream(nlp)
 
 
-def _sentences(layout: Preset, nlp: Language, part: FilePart, on_error: OnError) -> Iterator[Sentence]:
+def _sentences(layout: Preset, nlp: Language, part: FilePart, on_error: OnError, notes: Notes) -> Iterator[Sentence]:
     if layout.spans is not None:
-        return annotated_sentences(nlp, part.path, layout, on_error)
+        return read_spans(part.path, layout, tokenizer_of(nlp), notes, on_error)
     if layout.name == CRFSUITE:
         return read_crfsuite(part.path, layout.score, WORD, layout.encoding, on_error)
     check_file(part.path)
@@ -422,13 +414,29 @@ class CorpusReader:
 
         def read() -> Iterator[Sentence]:
             documents = last = 0
-            for part in self._parts():
-                for sentence in self._sentences(nlp, part, partial(_note, invalid, part)):
+            for part, _, sentences in self._read(nlp, invalid):
+                for sentence in sentences:
                     last = documents + sentence.document
                     yield sentence._replace(file=sentence.file or str(part.path), document=last)
                 documents = last + 1
 
         return invalid.passing(read())
+
+    def _read(self, nlp: Language, invalid: Invalid) -> Iterator[tuple[FilePart, OnError, Iterator[Sentence]]]:
+        """Yield the parts, what receives their errors, and their sentences; and warn of what these leave out.
+
+        RAISES FormatError: Behind the last one, if a least score is asked for, but no span has a score.
+        """
+        parts, rules, all_notes = self._parts(), self._settings.layout.spans, list[Notes]()
+        for number, part in enumerate(parts, start=1):
+            notes, note = Notes(), partial(_note, invalid, part)
+            all_notes.append(notes)
+            yield part, note, self._sentences(nlp, part, note, notes)
+            min_score = rules.min_score if rules and number == len(parts) and self._part is None else 0
+            if wrong := without_scores(Path(self._settings.path), min_score, all_notes):
+                raise wrong
+            for text, places in notes.messages(part.path):
+                warnings.warn("\n  ".join([text, *places]), stacklevel=4)
 
     def stream(self, nlp: Language) -> Iterator[Example]:
         """Return an iterator over the examples that streams the files and caches nothing."""
@@ -470,10 +478,9 @@ class CorpusReader:
 
     def _each(self, nlp: Language, invalid: Invalid, make: Callable[["_Work"], Iterator[Any]]) -> Iterator[Any]:
         """Yield what is made of the sentences of each file, note their errors, and warn of invalid tags at its end."""
-        for part in self._parts():
+        for part, note, sentences in self._read(nlp, invalid):
             builder = DocBuilder(nlp.vocab, replace(self._settings, path=part.path))
-            note = partial(_note, invalid, part)
-            yield from make(_Work(builder, self._sentences(nlp, part, note), note))
+            yield from make(_Work(builder, sentences, note))
             if builder.invalid and part.path not in self._warned:
                 self._warned.add(part.path)
                 single = builder.invalid == 1

@@ -59,7 +59,7 @@ from .plan import TrainingPlan
 from .start_from import carry_over, check_source, label_factors
 from .steps import Run
 from .terms import Texts, find_texts
-from .training_set import EncodedTexts, TrainingSet, collect, encode_term
+from .training_set import EncodedTexts, TrainingSet, check_weights, collect, encode_term
 from .white_space import is_space
 
 N_SAMPLE = 10
@@ -145,6 +145,7 @@ class Training:
         else:
             first, held_out = self._learn_first(None if made_up else get_examples, labels)
             texts = collect(model, plan, examples, first, held_out)
+            check_weights(model.name, texts)
             made_up = made_up and not texts.corpus.tags
             texts = self._tagged(texts, labels, nlp, made_up=made_up)
             self.begin(texts)

@@ -133,6 +133,17 @@ def collect(
     return EncodedTexts(example_encoder, corpus, terms)
 
 
+def check_weights(component: str, texts: EncodedTexts) -> None:
+    """RAISES DataError: If all texts of a corpus have the weight 0."""
+    terms = {f"term {name!r}": corpus for name, corpus in texts.terms.items()}
+    for name, corpus in {"training corpus": texts.corpus, **terms}.items():
+        if not corpus.data.weights.any():
+            raise DataError(
+                f"Component {component!r}: all texts of the {name} have the weight 0, so nothing can be learned from "
+                "them. Give doc._.crf_weight, the key or column weight, or the setting weight of the reader above 0."
+            )
+
+
 def encode_term(model: DocModel, plan: TrainingPlan, example_encoder: ExampleEncoder, name: str) -> EncodedCorpus:
     """Return the texts of a term as numbers.  RAISES DataError: If they hold nothing that its loss learns from."""
     settings, examples = model.method.each_term(model.name)[name], plan.term_readers[name]()

@@ -1,6 +1,7 @@
 """Rules on annotated spans: what is known outside of them, scores, overlaps, and files that are mostly of no use."""
 
 import json
+import re
 import struct
 import sys
 import warnings
@@ -213,3 +214,50 @@ def test_offsets_of_arrow_beyond_the_end_of_the_file_are_refused(tmp_path: Path)
     path.write_bytes(before + struct.pack("<ii", 0, 1 << 30) + after)
     with pytest.raises(FormatError, match=r"a\.arrow:1: the file is damaged here"):
         list(read_annotations(path, TOKENIZE, format="parquet"))
+
+
+def of_scores(folder: Path, *scores: float | None) -> Path:
+    spans = [span(0, 3, "PER", score) for score in scores]
+    return write(folder / "a.jsonl", *({"text": TEXT, "entities": [one]} for one in spans))
+
+
+@pytest.mark.parametrize(
+    ("scores", "said"),
+    [
+        ([0.2, 0.9, None], "warn.*2 spans with a score from 0.2 to 0.9, 1 of them below 0.5.*give --min-score 0.5"),
+        ([0.9], "ok.*1 span with a score from 0.9 to 0.9, 0 of them below 0.5"),
+        ([None], None),
+    ],
+)
+def test_debug_data_says_what_the_scores_of_a_file_are(
+    scores: list[float | None], said: str | None, run: Run, tmp_path: Path
+) -> None:
+    result = worked(run("debug-data", str(of_scores(tmp_path, *scores))))
+    lines = [line for line in result.stdout.splitlines() if "with a score" in line]
+    assert len(lines) == (said is not None)
+    assert said is None or re.match(said, lines[0])
+
+
+@pytest.mark.parametrize("command", ["init-config - --lang en --train F", "convert F b.spacy", "debug-data F"])
+def test_a_least_score_for_a_corpus_without_scores_is_an_error(
+    command: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    of_scores(tmp_path, None)
+    result = run(*command.replace("F", "a.jsonl").split(), "--min-score", "0.5")
+    said = "a.jsonl: min_score = 0.5 is set, but none of the 1 span has a score"
+    assert result.exit_code == 1
+    assert said in (result.stdout if command.startswith("debug") else result.stderr)
+    assert "keys score, confidence, probability, prob" in result.stdout + result.stderr
+    Path("b.jsonl").write_text(of_scores(tmp_path, 0.9).read_text())
+    of_scores(tmp_path, None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        worked(run(*command.replace("F", "a.jsonl,b.jsonl").split(), "--min-score", "0.5"))
+
+
+def test_the_least_score_of_debug_data_is_not_for_dev(run: Run, tmp_path: Path) -> None:
+    train = write(tmp_path / "b.jsonl", {"text": TEXT, "entities": [span(0, 3, "PER", 0.4), span(8, 10, "PER", 0.9)]})
+    result = worked(run("debug-data", str(train), "--dev", str(of_scores(tmp_path, None)), "--min-score", "0.5"))
+    assert "train: 5 tokens known, 1 unknown" in result.stdout
+    assert "dev: 6 tokens known" in result.stdout

@@ -168,8 +168,9 @@ def settings_of(page: Path) -> list[Config]:
         return found
     for block in blocks("ini", read(page)):
         if block.startswith("[components"):
-            parts = re.findall(r"^\[components\.(\w+)\.\w", block, re.MULTILINE)
-            missing = "".join(f"[components.{name}]\n" for name in parts[:1] if f"[components.{name}]\n" not in block)
+            first = re.findall(r"^\[(components\.[\w.]+)\]$", block, re.MULTILINE)[0].split(".")
+            above = [".".join(first[:n]) for n in range(2, len(first))]  # blocks that the config has already
+            missing = "".join(f"[{name}]\n" for name in above if f"[{name}]\n" not in block)
             found.append(Config().from_str(f"[components]\n{missing}{block}"))
     return found
 

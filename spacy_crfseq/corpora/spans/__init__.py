@@ -5,8 +5,8 @@ Each format is a function from a record, or from a file, to an `Annotated` (`jso
 `Notes` collects what is lost.
 """
 
-from .reading import FORMATS, Tokenize, read_annotations
-from .records import INCORRECT, Notes
+from .reading import FORMATS, Tokenize, read_annotations, without_scores
+from .records import DOUBTFUL, INCORRECT, Notes
 from .rules import SpanRules
 
-__all__ = ["FORMATS", "INCORRECT", "Notes", "SpanRules", "Tokenize", "read_annotations"]
+__all__ = ["DOUBTFUL", "FORMATS", "INCORRECT", "Notes", "SpanRules", "Tokenize", "read_annotations", "without_scores"]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
-from ...errors import DataError, FormatError
+from ...errors import DataError, FormatError, count_of
 from ..lines import OnError, Sentence, check_file, checked
 from .brat import read_brat
 from .counting import Counting
@@ -16,6 +16,7 @@ from .matching import with_places
 from .placing import bounds_of_words, sentence_of, tokens_of
 from .records import Item, Notes, Skipped, failed
 from .rules import DEFAULT, SpanRules
+from .span_values import SCORES
 from .tables import read_table
 
 Tokenize: TypeAlias = Callable[[str], tuple[list[str], list[bool]]]
@@ -55,7 +56,7 @@ def _sentences(
     path: Path, tokenize: Tokenize, notes: Notes, items: Callable[[], Iterator[Item]], rules: SpanRules
 ) -> Iterator[Sentence | FormatError]:
     empty, counting, before = True, Counting(items), (len(notes.spans), len(notes.unmatched), notes.total)
-    n_spans = n_scored = 0
+    n_spans, n_scored = 0, notes.n_scored
     for number, item in enumerate(items()):
         if isinstance(item, FormatError):
             yield item
@@ -66,7 +67,9 @@ def _sentences(
             notes.skipped[reason] += 1
             continue
         line, text = item
-        n_spans, n_scored = n_spans + len(text.spans), n_scored + sum(span.score is not None for span in text.spans)
+        n_spans += len(text.spans)
+        for span in text.spans:
+            notes.score(span)
         try:
             tokens = tokens_of(*tokenize(text.text)) if text.words is None else bounds_of_words(text.words)
             placed = with_places(counting.placed(text, line, notes), rules.match, line, notes)
@@ -92,4 +95,17 @@ def _sentences(
             path, 0, f"{len(strange):,} of {total:,} spans that came as texts have no place, such as {examples}."
         )
     if rules.min_score:
-        notes.unscored += n_spans - n_scored
+        notes.unscored += n_spans - (notes.n_scored - n_scored)
+
+
+def without_scores(path: Path, min_score: float, notes: Iterable[Notes]) -> FormatError | None:
+    """Return an error if a least score is asked for in files none of whose spans has a score; else None."""
+    notes = list(notes)
+    total, n_scored = sum(of_file.total for of_file in notes), sum(of_file.n_scored for of_file in notes)
+    if not min_score or n_scored or not total:
+        return None
+    what = (
+        f"min_score = {min_score:g} is set, but none of the {count_of(total, 'span')} has a score, so it has no effect"
+    )
+    keys = ", ".join(SCORES)
+    return FormatError(path, 0, f"{what}. Leave it out here, or write the scores under one of the keys {keys}.")

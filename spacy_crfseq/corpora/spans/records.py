@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from math import inf
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from ...errors import FormatError
+from ...errors import FormatError, count_of
 
 INCORRECT = "incorrect"
 """The column of spans that are known to be wrong; only present where a text has one."""
@@ -15,6 +16,8 @@ NOWHERE = -1
 """Start and end of a span that comes as a text without a position."""
 LISTED = 5
 """Number of spans that a warning lists."""
+DOUBTFUL = 0.5
+"""Spans with a lower score are more likely wrong than right, if the score is a probability."""
 MOST = 0.5
 FEW = 10
 """A file is in error if more than this share of its spans is of no use, and more than this number."""
@@ -95,14 +98,23 @@ class Notes:
     unmatched: Spans that came as texts, with their line, which are not at a place of their own, and why.
     unsure: The number of spans below the least score.
     unscored: The number of spans that the least score cannot judge, as they have none.
+    n_scored, n_doubtful: The number of spans with a score, and of those below `DOUBTFUL`; and their lowest and highest.
     """
 
     def __init__(self) -> None:
         self.skipped, self.total, self.unsure, self.unscored = Counter[str](), 0, 0, 0
+        self.n_scored, self.n_doubtful, self.lowest, self.highest = 0, 0, inf, -inf
         self.spans: list[tuple[int, str]] = []
         self.overlapping: list[tuple[int, str]] = []
         self.doubtful: list[tuple[int, str]] = []
         self.unmatched: list[tuple[int, CharSpan, str]] = []
+
+    def score(self, span: CharSpan) -> None:
+        """Count the score of a span, if it has one."""
+        if span.score is not None:
+            self.n_scored += 1
+            self.n_doubtful += span.score < DOUBTFUL
+            self.lowest, self.highest = min(self.lowest, span.score), max(self.highest, span.score)
 
     def messages(self, path: Path, listed: int = LISTED) -> list[tuple[str, list[str]]]:
         """Return messages, each with a list of places."""
@@ -111,9 +123,10 @@ class Notes:
             reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.skipped.most_common())
             lines.append((f"{path}: texts left out: {reasons}.", []))
         if self.unsure:
-            lines.append((f"{path}: {_number(self.unsure)} below min_score; the tokens there are unknown.", []))
+            number = count_of(self.unsure, "span")
+            lines.append((f"{path}: {number} below min_score; the tokens there are unknown.", []))
         if self.unscored:
-            number = _number(self.unscored)
+            number = count_of(self.unscored, "span")
             said = f"{path}: {number} without a score, certain despite min_score."
             lines.append((said, []))
         if self.unmatched:
@@ -121,7 +134,7 @@ class Notes:
             counts = ", ".join(f"{count:,} {reason}" for reason, count in by_reason)
             places = [f"{path}:{line}: {span.text!r} ({span.label}) {why}" for line, span, why in self.unmatched]
             more = ["..."] if len(places) > listed else []
-            said = f"{path}: {_number(len(places))} left out that came as a text: {counts}."
+            said = f"{path}: {count_of(len(places), 'span')} left out that came as a text: {counts}."
             lines.append((said, [*places[:listed], *more]))
         for spans, text in (
             (self.spans, "cannot be used; the tokens there count as not annotated."),
@@ -138,14 +151,10 @@ class Notes:
             if spans:
                 places = [f"{path}:{line}: {what}" for line, what in spans[:listed]]
                 more = ["..."] if len(spans) > listed else []
-                lines.append((f"{path}: {_number(len(spans))} {text}", [*places, *more]))
+                lines.append((f"{path}: {count_of(len(spans), 'span')} {text}", [*places, *more]))
         return lines
 
 
 def failed(lost: int, total: int) -> bool:
     """Whether so many spans of a file are of no use that it must be read in another way."""
     return lost > max(FEW, MOST * total)
-
-
-def _number(count: int) -> str:
-    return f"{count:,} span{'s' * (count > 1)}"

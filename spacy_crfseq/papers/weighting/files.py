@@ -97,12 +97,13 @@ def _with_keys(path: Path, layout: Preset, weights: Sequence[float], lang: str) 
     """Yield the objects of a JSONL file with their weights; objects without annotated text are left out."""
     import spacy
 
-    from ...pipeline.readers import annotated_sentences
+    from ...pipeline.doc_builder import CorpusSettings
+    from ...pipeline.readers import CorpusReader
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they were shown when the file was read
-        nlp, files = spacy.blank(lang), corpus_files(path)
-        at = [(file, sentence.line) for file in files for sentence in annotated_sentences(nlp, file, layout)]
+        files, reader = corpus_files(path), CorpusReader(CorpusSettings(path, layout))
+        at = [(Path(sentence.file), sentence.line) for sentence in reader.sentences(spacy.blank(lang))]
     by_line = dict(zip(at, weights, strict=True))
     for file in files:
         for number, line in read_lines(file, layout.encoding):

@@ -17,10 +17,10 @@ from ...cli.inputs import show_layout
 from ...corpora import DOCBIN, SPAN_COLUMNS, Preset, guess, layouts
 from ...corpora.layouts import Format
 from ...corpora.paths import corpus_files
-from ...corpora.spans import Notes
+from ...corpora.spans import DOUBTFUL, Notes, without_scores
 from ...corpora.splitting import PARTED, SPACES, WORDS
 from ...corpora.xml import XMLForm
-from ...errors import ConfigError, CrfError
+from ...errors import ConfigError, CrfError, count_of
 from .corpus import KEPT, PLAIN, CorpusCounts, Finding, Unreadable, count, findings_of, overlap_findings
 from .cost import Expense
 from .features import Component, aside, look_at_config, set_up_on
@@ -141,8 +141,9 @@ def _look_at_files(
     has_tokenizer: Whether the tokenizer is that of a config.
     """
     parts, errors, findings = dict[str, CorpusCounts](), dict[str, Unreadable](), list[Finding]()
-    for (name, path), part in zip(files.items(), reading.parts, strict=False):
-        parts[name], errors[name], of_file = _look_at_file(path, layout, reading, part)
+    for (name, path), part, weight in zip(files.items(), reading.parts, reading.weights, strict=False):
+        read_as = layout if name == "train" or is_cut else _of_dev(layout, reading)
+        parts[name], errors[name], of_file = _look_at_file(path, read_as, reading, part, weight)
         if name == "dev" and is_cut:
             errors[name] = Unreadable()
         else:
@@ -157,8 +158,15 @@ def _look_at_files(
     return Report(layout, files, parts, errors, findings)
 
 
+def _of_dev(layout: Preset, reading: CorpusReading) -> Preset:
+    """Return the layout of development data, with the rules on spans that a config has for them."""
+    if layout.spans is None or reading.dev_rules is None:
+        return layout.complete
+    return layout._replace(spans=reading.dev_rules)
+
+
 def _look_at_file(
-    path: Path, layout: Preset, reading: CorpusReading, part: str
+    path: Path, layout: Preset, reading: CorpusReading, part: str, weight: float
 ) -> tuple[CorpusCounts, Unreadable, list[Finding]]:
     """Return the counts of a part of a file, its errors, and the findings on what cannot be read."""
     from ...pipeline.readers import part_of
@@ -170,12 +178,29 @@ def _look_at_file(
     scheme = layout.scheme if layout.scheme != PLAIN else "IOB2"
     schemes = {name: scheme if name in SPAN_COLUMNS else PLAIN for name in wanted}
     sentences = part_of(sentences_of(path, layout, reading, errors, notes), part, path)
-    counts = count(sentences, schemes, partial(place_of, path, layout))
+    counts = count(sentences, schemes, partial(place_of, path, layout), weight)
     if not reading.labels:  # a layout may hold columns that this file lacks
         counts = counts.without_empty_columns()
     messages = [message for file, own in notes.items() for message in own.messages(file, KEPT)]
     findings = [Finding("warn", text, tuple(places)) for text, places in messages]
+    if layout.spans is not None:
+        if wrong := without_scores(path, layout.spans.min_score, notes.values()):
+            findings.append(Finding("fail", str(wrong)))
+        scored = [(file, own) for file, own in notes.items() if own.n_scored and not layout.spans.min_score]
+        findings += [_of_scores(file, own) for file, own in scored]
     return counts, errors, findings + _of_errors(path, layout, errors)
+
+
+def _of_scores(path: Path, notes: Notes) -> Finding:
+    """Return what the scores of spans are in a file that is read without a least score."""
+    below = f"{notes.n_doubtful:,} of them below {DOUBTFUL:g}"
+    text = (
+        f"{path}: {count_of(notes.n_scored, 'span')} with a score from {notes.lowest:g} to {notes.highest:g}, {below}."
+    )
+    if not notes.n_doubtful:
+        return Finding("good", text)
+    advice = f"Without min_score, all are certain: give --min-score {DOUBTFUL:g}, in a config min_score = {DOUBTFUL:g}."
+    return Finding("warn", f"{text} {advice}")
 
 
 def _of_errors(path: Path, layout: Preset, errors: Unreadable) -> list[Finding]:

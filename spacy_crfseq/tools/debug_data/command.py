@@ -98,6 +98,7 @@ def debug_data_cli(
 
 def _print_report(say: Any, report: Report) -> None:
     _print_corpus(say, report)
+    _print_weights(say, report)
     for name in report.parts["train"].columns:
         _print_labels(say, report, name)
     for name, component in report.components.items():
@@ -140,6 +141,20 @@ def _print_corpus(say: Any, report: Report) -> None:
             for text, number in ((f"{name} spans seen in train", same), ("seen as another type only", other)):
                 rows.append((text, "", f"{100 * number / total:.0f} %"))
     say.table(rows, header=("", *whole), aligns=("l", *"r" * len(whole)), divider=True)
+
+
+def _print_weights(say: Any, report: Report) -> None:
+    weighted = {name: part.sources for name, part in report.parts.items() if part.is_weighted}
+    if not weighted:
+        return
+    say.divider("Weights of texts in training")
+    rows = [
+        (name, source, f"{of.texts:,}", f"{of.tokens:,}", f"{of.weight:,.2f}")
+        for name, sources in weighted.items()
+        for source, of in sources.items()
+    ]
+    header = ("", "source", "texts", "tokens", "sum of weights")
+    say.table(rows, header=header, aligns=("l", "l", "r", "r", "r"), divider=True)
 
 
 def _print_labels(say: Any, report: Report, name: str) -> None:

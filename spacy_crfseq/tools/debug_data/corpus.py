@@ -20,13 +20,14 @@ import numpy as np
 from ...corpora import Sentence
 from ...corpora.columns import others_at
 from ...corpora.tags import other_scheme
-from ...errors import FormatError
+from ...errors import FormatError, count_of
 from ...schemes import OUTSIDE, all_invalid, decode_lenient, describe_invalid, describe_unreadable, find_invalid, is_tag
 from .._pages.spans import text_of
 
 MISSING_TAGS = ("", "-")
 CANDIDATES = "candidates"
 """The column of the labels that a token may have, as a Doc notes them; empty where it does not."""
+SOURCE = "source"
 PLAIN = "plain"
 KEPT, SHOWN = 20, 3
 """Places of a kind of trouble that are kept, and that a finding shows."""
@@ -184,6 +185,21 @@ class _Seen(NamedTuple):
 
 
 @dataclass
+class SourceCounts:
+    """The texts and tokens of a source, and the sum of the weights of its texts."""
+
+    texts: int = 0
+    tokens: int = 0
+    weight: float = 0.0
+
+    def add(self, n_tokens: int, weight: float) -> None:
+        """Count a text."""
+        self.texts += 1
+        self.tokens += n_tokens
+        self.weight += weight
+
+
+@dataclass
 class CorpusCounts:
     """Counts of one file.
 
@@ -193,6 +209,7 @@ class CorpusCounts:
     longest: Tokens of the longest sequence, and its place.
     odd: Tokens that are white space on a line of their own, very long, or hold characters of a wrong encoding.
     decomposed: Tokens with accents as characters of their own.
+    sources: Weights by the key or column "source", or by file.
     distinct, copies: First place of each distinct sentence, by its hash, and how often it is there.
     """
 
@@ -204,16 +221,22 @@ class CorpusCounts:
     odd: Places = field(default_factory=Places)
     decomposed: Places = field(default_factory=Places)
     documents: int = 0
+    sources: dict[str, SourceCounts] = field(default_factory=dict)
     distinct: dict[bytes, _Seen] = field(default_factory=dict)
     copies: Counter[bytes] = field(default_factory=Counter)
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether any text has a weight other than 1."""
+        return any(source.weight != source.texts for source in self.sources.values())
 
     @property
     def tokens(self) -> int:
         """T."""
         return sum(self.lengths)
 
-    def add(self, sentence: Sentence, place_of: PlaceOf, *, begins_document: bool) -> None:
-        """Count a sentence."""
+    def add(self, sentence: Sentence, place_of: PlaceOf, *, begins_document: bool, weight: float = 1.0) -> None:
+        """Count a sentence; its reader gives all of them a weight."""
         words, place = sentence.words, place_of(sentence, 0)
         n_words = sum(not word.isspace() for word in words)
         self.documents += begins_document
@@ -230,6 +253,7 @@ class CorpusCounts:
                 self.decomposed.add(f"{place_of(sentence, i)}: {word!r} ({sizes})")
         for name, column in self.columns.items():
             column.add(sentence, sentence.columns.get(name, [""] * len(words)), place_of)
+        self.sources.setdefault(_source_of(sentence), SourceCounts()).add(n_words, weight * _weight_of(sentence))
         self._compare(sentence, place)
 
     def _compare(self, sentence: Sentence, place: str) -> None:
@@ -266,16 +290,32 @@ class CorpusCounts:
             "lengths": dict(lengths) if self.lengths else None,
             "odd_tokens": vars(self.odd),
             "decomposed_tokens": vars(self.decomposed),
+            "sources": {name: vars(source) for name, source in self.sources.items()},
             "columns": {name: column.as_json() for name, column in self.columns.items()},
         }
 
 
-def count(sentences: Iterable[Sentence], schemes: Mapping[str, str], place_of: PlaceOf) -> CorpusCounts:
-    """Count the sentences of a file; `schemes` of the columns of labels, "plain" for tags."""
+def _source_of(sentence: Sentence) -> str:
+    """Return what says where a text comes from: the column or key "source", or its file."""
+    column = sentence.columns.get(SOURCE)
+    return (column[0] if column else sentence.comments.get(SOURCE)) or sentence.file
+
+
+def _weight_of(sentence: Sentence) -> float:
+    return next((float(value) for value in sentence.columns.get("weight", ()) if value != "_"), 1.0)
+
+
+def count(
+    sentences: Iterable[Sentence], schemes: Mapping[str, str], place_of: PlaceOf, weight: float = 1.0
+) -> CorpusCounts:
+    """Count the sentences of a file; `schemes` of the columns of labels, "plain" for tags.
+
+    weight (float): That which the reader gives to all texts.
+    """
     counts = CorpusCounts({name: Column(scheme) for name, scheme in schemes.items()})
     document = -1
     for sentence in sentences:
-        counts.add(sentence, place_of, begins_document=sentence.document != document)
+        counts.add(sentence, place_of, begins_document=sentence.document != document, weight=weight)
         document = sentence.document
     return counts
 
@@ -356,14 +396,17 @@ def findings_of(part: CorpusCounts, *, strict: bool = False, trainable: bool = T
     elif longest > LONG_SEQUENCE:
         findings.append(Finding("warn", f"{place}: a sequence of {longest} tokens. Is it a sentence?"))
     if part.odd.count:
-        text = f"{_number(part.odd.count, 'odd token')}. Is the file in the right encoding, with the right columns?"
+        text = f"{count_of(part.odd.count, 'odd token')}. Is the file in the right encoding, with the right columns?"
         findings.append(Finding("warn", text, part.odd.shown()))
     if part.decomposed.count:
         text = (
-            f"{_number(part.decomposed.count, 'token')} not in NFC, such as accents that are characters of their own. "
+            f"{count_of(part.decomposed.count, 'token')} not in NFC, such as accents that are characters of their own. "
             "To a model, these are other words than those of most texts. Write the file in NFC, and texts to tag, too."
         )
         findings.append(Finding("warn", text, part.decomposed.shown()))
+    if trainable and not any(source.weight for source in part.sources.values()):
+        text = "all texts have the weight 0, so nothing can be learned. Give texts a weight above 0, or the reader."
+        findings.append(Finding("fail", text))
     for name, column in part.columns.items():
         findings += _of_scheme(name, column, len(part.lengths), strict)
         if trainable:
@@ -375,7 +418,7 @@ def _of_scheme(name: str, column: Column, n_sequences: int, strict: bool) -> lis
     findings = []
     if column.unreadable.count:
         advice = f"Check which column is {name!r}."
-        number = _number(column.unreadable.count, "sequence")
+        number = count_of(column.unreadable.count, "sequence")
         near = _meant(column, tags=True)
         said = "".join(f" {tag!r}{question}" for tag in list(column.wrong)[:SHOWN] if (question := near(tag)))
         text = f"{name}: {number} with tags that are none of {column.scheme}.{said} {advice}"
@@ -416,7 +459,7 @@ def _of_labels(name: str, column: Column) -> list[Finding]:
         warn(f"{text} Add texts whose rest is known.")
     if rare := [label for label, n in column.labels.most_common() if n < RARE]:
         counted = _some([f"{label} ({column.labels[label]})" for label in rare])
-        number = _number(len(rare), "label")
+        number = count_of(len(rare), "label")
         text = f"{number} on fewer than {RARE} {column.unit}: {counted}. Correct mistakes, annotate more, or merge."
         near = _meant(column)
         places = [f"{column.first[label]}: {label!r}{near(label)}" for label in rare]
@@ -426,10 +469,10 @@ def _of_labels(name: str, column: Column) -> list[Finding]:
     if twins := sorted(label for label in column.labels if folded[label.casefold()] > 1):
         warn(f"labels differ by case only: {_some(twins)}. Write them alike.")
     if column.conflicts.count:
-        number = _number(column.conflicts.count, "repeated sentence")
+        number = count_of(column.conflicts.count, "repeated sentence")
         warn(f"{number} labelled differently. Make them agree.", column.conflicts.shown())
     return findings or [
-        Finding("good", f"{name}: {_number(len(column.labels), 'label')}, all on {RARE} {column.unit} or more")
+        Finding("good", f"{name}: {count_of(len(column.labels), 'label')}, all on {RARE} {column.unit} or more")
     ]
 
 
@@ -460,20 +503,16 @@ def overlap_findings(train: CorpusCounts, dev: CorpusCounts) -> list[Finding]:
     larger = len(dev.lengths) > len(train.lengths)
     warnings = ["dev has more sentences than train. Are the files swapped?"] if larger else []
     warnings += [
-        f"{name}: {_number(len(labels), 'label')} in dev only, which can never be predicted: {_some(labels)}."
+        f"{name}: {count_of(len(labels), 'label')} in dev only, which can never be predicted: {_some(labels)}."
         for name, labels in shared.new_labels.items()
         if labels
     ]
     warnings += [
-        f"{name}: {_number(count, 'shared sentence')} labelled differently. Make them agree."
+        f"{name}: {count_of(count, 'shared sentence')} labelled differently. Make them agree."
         for name, count in shared.conflicts.items()
         if count
     ]
     return [first, *(Finding("warn", text) for text in warnings)]
-
-
-def _number(count: int, thing: str) -> str:
-    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
 
 
 def _some(names: Sequence[str], limit: int = 12) -> str:

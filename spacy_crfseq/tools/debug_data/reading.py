@@ -10,7 +10,7 @@ from spacy import util
 
 from ...corpora import DOCBIN, OnError, Preset, Sentence, layouts
 from ...corpora.paths import corpus_files
-from ...corpora.spans import Notes
+from ...corpora.spans import Notes, SpanRules
 from ...errors import DataError, FormatError
 from ...pipeline.configs import load_config
 from ...pipeline.texts import load_docs
@@ -31,6 +31,8 @@ class CorpusReading(NamedTuple):
     nlp: The language and the tokenizer of the config.
     parts: What its readers take of the files for train and dev.
     is_cut: Whether it cuts dev from the training file.
+    weights: The weight that each of the two readers gives to all texts.
+    dev_rules: Those on annotated spans of the reader for dev.
     """
 
     layout: Preset | None = None
@@ -40,6 +42,8 @@ class CorpusReading(NamedTuple):
     nlp: Mapping[str, Any] = {"lang": "xx"}
     parts: tuple[str, str] = ("all", "all")
     is_cut: bool = False
+    weights: tuple[float, float] = (1.0, 1.0)
+    dev_rules: SpanRules | None = None
 
     def blank(self) -> Language:
         """Return the language and the tokenizer of the config as a pipeline."""
@@ -62,7 +66,9 @@ def reading_of(config_path: Path, overrides: dict[str, Any]) -> CorpusReading:
     nlp = {name: value for name, value in config.get("nlp", {}).items() if name in ("lang", "tokenizer")}
     parts = str(block.get("part", "all")), str(dev_block.get("part", "all"))
     is_cut = parts == ("train", "dev") and block.get("path") == dev_block.get("path")
-    return CorpusReading(layouts.reader_layout(block), strict, tuple(labels), key, nlp, parts, is_cut)
+    weights = float(block.get("weight", 1)), float(dev_block.get("weight", 1))
+    layout, dev = layouts.reader_layout(block), layouts.reader_layout(dev_block)
+    return CorpusReading(layout, strict, tuple(labels), key, nlp, parts, is_cut, weights, dev and dev.spans)
 
 
 def sentences_of(
@@ -139,6 +145,8 @@ def _of_docs(path: Path, key: str, note: OnError) -> Iterator[Sentence]:
 
 
 def _columns_of(doc: Doc, key: str) -> dict[str, list[str]]:
+    from ...pipeline.evidence import weight_of
+
     n = len(doc)
 
     def tags_of(spans: Any) -> list[str]:
@@ -151,6 +159,7 @@ def _columns_of(doc: Doc, key: str) -> dict[str, list[str]]:
         "chunk": tags_of(doc.spans[key]) if key in doc.spans else [""] * n,
         "ent": ["" if token.ent_iob == 0 else tag for token, tag in zip(doc, tags_of(doc.ents), strict=True)],
         CANDIDATES: _candidates_of(doc),
+        "weight": [str(weight_of(doc))] * n,
     }
 
 

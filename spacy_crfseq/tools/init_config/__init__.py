@@ -40,7 +40,7 @@ from ...corpora.guessing import find_layout, with_scheme
 from ...corpora.layouts import read_spans
 from ...corpora.outputs import STDOUT, check_output_file, locked
 from ...corpora.paths import corpus_files, resolve_all
-from ...corpora.spans import INCORRECT, SpanRules
+from ...corpora.spans import INCORRECT
 from ...corpora.word_classes import PARTS, lookups_languages
 from ...errors import ConfigError, CrfError, FormatError, suggest
 from ...files import digest, write_text
@@ -155,8 +155,7 @@ def complete(wanted: Wanted, ask: Ask | None = None) -> ConfigSettings:
     goal = wanted.goal or (ask("Goal", GOALS, "fast") if ask else "fast")
     tasks = _tasks(task)
     _check_tasks(tasks, layout)
-    complete = layout if layout.spans is None else layout._replace(spans=SpanRules(match=layout.spans.match))
-    for corpus, read_as in ((train, layout), (dev, complete)):  # the rules on what is unknown are not for dev
+    for corpus, read_as in ((train, layout), (dev, layout.complete)):
         if corpus is not None:
             _check_corpus(corpus, read_as, lang, [column for column, of in TASK_OF.items() if of in tasks])
     unit, characters = _unit(tasks, layout, goal, train), train is not None and _are_characters(train, layout)
