@@ -270,13 +270,13 @@ def tagged_text(lengths: list[int], scale: float, shared: bool = True, dtype: ty
 @pytest.mark.parametrize("scale", [0.01, 3.0, 100.0])
 def test_long_sequences_and_large_scores(scale: float, shared: bool, dtype: type) -> None:
     """All answers are finite and agree with each other."""
-    posterior = tagged_text([2_000], scale, shared, dtype).posterior
+    posterior = tagged_text([1_000], scale, shared, dtype).posterior
     precise = 1e-6 if dtype == np.float64 else 2e-3
     marginals, samples = posterior.marginals(), posterior.sample(20, np.random.default_rng(0))
     np.testing.assert_allclose(marginals.sum(1), 1, atol=precise)
-    assert (marginals[np.arange(2_000), samples] > 0).all()
+    assert (marginals[np.arange(1_000), samples] > 0).all()
     entropy, log_shares = posterior.entropies()[0], [posterior.log_probabilities(labels)[0] for labels in samples]
-    assert 0 <= entropy <= 2_000 * np.log(marginals.shape[1])
+    assert 0 <= entropy <= 1_000 * np.log(marginals.shape[1])
     assert np.isfinite(log_shares).all()
     assert -np.mean(log_shares) == pytest.approx(entropy, abs=5 * np.std(log_shares) / np.sqrt(20) + 1e-6)
     best = posterior.log_probabilities(posterior.decode(Viterbi()))[0]

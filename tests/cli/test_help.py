@@ -13,6 +13,7 @@ import typer
 from spacy_crfseq import __version__
 from spacy_crfseq.cli.app import MEANT, SECTIONS
 from spacy_crfseq.cli.program import crfseq_cli
+from tests import forks
 from tests.commands import Corpus, Run, refused, worked
 
 COMMANDS = [name for names in SECTIONS.values() for name in names]
@@ -66,7 +67,8 @@ def test_commands_are_part_of_spacy() -> None:
 
 def test_console_script(tmp_path: Path) -> None:
     call = "import sys; from spacy_crfseq.cli.program import main; sys.argv = ['x', *sys.argv[1:]]; main()"
-    result = python("-c", call, "convert", tmp_path / "none", tmp_path / "out", "--from", "iob", "--to", "spacy")
+    arguments = ["convert", tmp_path / "none", tmp_path / "out", "--from", "iob", "--to", "spacy"]
+    result = forks.run(["-c", call, *arguments])
     assert result.returncode == 1
     assert result.stdout == ""
     assert result.stderr.startswith("The file cannot be read\n")

@@ -276,8 +276,8 @@ def test_training_finds_the_optimum_of_the_sum(kinds: str) -> None:
     made = Objective(case.potential, [Term(case.data, SequentialLog())], L2(1.0))
     start = np.zeros(case.potential.size)
     exact = fit(made, LBFGS(tolerance=0, gradient_tolerance=1e-9), start)
-    made_again = made.value(exact.best)
-    assert made_again == pytest.approx(newton_optimum(made)[1], abs=1e-8)
+    made_again, _, gradient = made.value_and_grad(exact.best)
+    assert np.linalg.norm(gradient) < 1e-7  # it is convex
     online = fit(made, AdaGrad(max_iterations=30, tolerance=0), start)
     assert made.value(online.best) < made.value(start) - 0.7 * (made.value(start) - made_again)
 

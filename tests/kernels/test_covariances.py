@@ -145,7 +145,7 @@ def test_the_entropy_of_a_long_sequence(shared: bool, scale: float) -> None:
 @lru_cache(maxsize=1)
 def long_problem(scale: float, cap: float) -> tuple[Problem, float, np.ndarray]:
     """Return a problem in single precision, its loss and the gradient of its emissions."""
-    settings: dict[str, Any] = {"n_labels": 4, "lengths": [2_000], "shared": cap > 0, "dtype": np.float32}
+    settings: dict[str, Any] = {"n_labels": 4, "lengths": [1_000], "shared": cap > 0, "dtype": np.float32}
     problem = random_problem(np.random.default_rng(3), **settings, scale=scale, weighted=False)
     return problem, *reference.long_pointwise_loss(problem.scores.wide(), problem.batch.gold, phi_of(cap))
 

@@ -109,14 +109,32 @@ def test_a_setting_of_the_config_wins_when_a_model_is_loaded_and_stays(
         value = wanted = [pipe_of(nlp).labels[0]]
     assert seen(pipe_of(nlp), name) != wanted, "another value than the default"
     changed = loaded(nlp, tmp_path, factory, **{name: value})
-    expected = predictions(changed, factory)
-    for each in (changed, *copies(changed, tmp_path, factory)):
+    for each in (changed, loaded(changed, tmp_path, factory)):
         assert seen(pipe_of(each), name) == wanted
         written = in_config(each, factory, name)
         assert (written | value if name in BLOCKS else value) == written  # a block has its defaults, too
-        assert predictions(each, factory) == expected
     if name == "precision":
         assert pipe_of(changed).crf.theta.dtype == value
+
+
+@pytest.mark.parametrize("named", [(), ("loss", "regularizer"), ("optimizer", "decoder")])
+def test_settings_stay_whatever_spacy_does_with_a_pipeline(
+    nlp: Language, factory: str, named: tuple[str, ...], tmp_path: Path
+) -> None:
+    blocks = {name: BLOCKS[name] for name in named}
+    plain = {name: value for name, value in PLAIN.items() if name not in ("tag_dictionary_size", "once", "order")}
+    if not blocks:  # others do not go with a decoder or a loss of the blocks
+        plain |= {name: value for name, (value, _) in OWN.items() if name in settings_of(factory)}
+        plain |= {"once": ["*"], "order": [pipe_of(nlp).labels[0]]}
+    changed = loaded(nlp, tmp_path, factory, **plain, **blocks)
+    expected = predictions(changed, factory)
+    for each in (changed, *copies(changed, tmp_path, factory)):
+        for name, value in plain.items():
+            assert seen(pipe_of(each), name) == in_config(each, factory, name) == value
+        for name, block in blocks.items():
+            assert seen(pipe_of(each), name) == next(iter(block.values())).split(".")[1]
+            assert block.items() <= in_config(each, factory, name).items()
+        assert predictions(each, factory) == expected
 
 
 def test_a_change_of_a_setting_reaches_the_configs_of_all_pipelines_that_have_the_component(

@@ -43,12 +43,12 @@ def test_threads_share_a_pipeline(tmp_path: Path) -> None:
     """Words that no thread has seen yet are the hard case: tables grow while others read them."""
     nlp, _ = with_all_tags()
     nlp.to_disk(tmp_path)
-    expected = [entities(nlp, text) for text in texts(600)]
+    expected = [entities(nlp, text) for text in texts(300)]
     cold = spacy.load(tmp_path)
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda text: entities(cold, text), texts(600)))
+        found = list(pool.map(lambda text: entities(cold, text), texts(300)))
     assert found == expected
-    assert [entities(cold, text) for text in texts(600)] == expected
+    assert [entities(cold, text) for text in texts(300)] == expected
 
 
 def test_a_text_of_many_tokens_is_decoded_as_exactly_as_a_short_one() -> None:

@@ -232,7 +232,7 @@ def test_steps_minimise_the_bound(case: str, bound: str, loss: str) -> None:
     theta = training.random_theta(rng)
     memory, slow = memory_of(training, theta, bound), Enumerated(training)
     memory.best_step(16)
-    grid = np.linspace(-4, 4, 101)
+    grid = np.linspace(-4, 4, 51)
     for row in [random_row(memory, rng) for _ in range(4)] + shared_rows(memory)[::2]:
         if row is None:
             continue
@@ -249,7 +249,7 @@ def test_the_best_feature_of_all_is_chosen(bound: str, case: str) -> None:
     training = make(case, n_sequences=6)
     theta = training.random_theta(np.random.default_rng(5))
     memory, slow = memory_of(training, theta, bound), Enumerated(training)
-    step, grid = memory.best_step(0), np.linspace(-2, 2, 81)
+    step, grid = memory.best_step(0), np.linspace(-2, 2, 41)
     assert step.gain > 0
     for parameter in np.append(np.arange(memory.shared.start), memory.shared.start + np.flatnonzero(memory.trainable)):
         assert slow.promised(theta, int(parameter), bound, grid).max() <= step.gain + 1e-9

@@ -242,13 +242,13 @@ def test_find_threshold(trained: Path, corpus: Corpus, tmp_path: Path) -> None:
     pipe.cfg["temperature"] = 4.0
     nlp.to_disk(model)
     DocBin(docs=[example.reference for example in read_examples(nlp, corpus.dev, "conll2003")]).to_disk(dev)
-    command = ["find-threshold", model, dev, "crf_ner", "threshold", "ents_f", "--n_trials", "5"]
+    command = ["find-threshold", model, dev, "crf_ner", "threshold", "ents_f", "--n_trials", "3"]
     done = CliRunner().invoke(app, [*map(str, command)])
     assert done.exit_code == 0, done.output + repr(done.exception)
     rows = [line.split() for line in done.stdout.splitlines() if line[:2] in ("0.", "1.")]
     found = {float(threshold): float(value) for threshold, value in rows}
     expected = {}
-    for threshold in (0.0, 0.25, 0.5, 0.75, 1.0):
+    for threshold in (0.0, 0.5, 1.0):
         pipe.cfg["threshold"] = threshold
         expected[threshold] = nlp.evaluate(list(DocCorpus(dev)(nlp)))["ents_f"]
     assert found == pytest.approx(expected, abs=6e-4)

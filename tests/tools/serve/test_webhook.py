@@ -101,6 +101,11 @@ def test_annotations_that_cannot_be_learned_are_refused_and_not_kept(
     assert answer.status_code == 400
     assert answer.json()["error"] in caplog.text
     assert service.version == 0
+
+
+def test_a_refused_annotation_is_not_among_those_that_are_learned(client: Any) -> None:
+    answer = client.post("/webhook", json=one(1, 11, label=""))
+    assert answer.status_code == 400
     assert send(client, one(2, 12)) == 1
     bulk = created((task(13), annotation(3, 13)), (task(14), annotation(4, 14, label="O")))
     answer = client.post("/webhook", json=bulk)

@@ -279,11 +279,11 @@ class Killed(BaseException):
     """What stands for a signal that no code can catch."""
 
 
-@pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("to", ["jsonl", "conll", "spacy"])
 def test_a_run_that_was_killed_goes_on_with_the_file_that_it_was_at(
     model: Path, tmp_path: Path, to: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(tagger, "PART_TEXTS", 8)
     files = [write_texts(tmp_path / f"{name}.txt", size) for name, size in (("a", 20), ("b", 30), ("c", 5))]
     tag(model, files, tmp_path / "whole", to=to)
     annotate, parts = tagger.Tagger.annotate, iter(range(5))  # three of a.txt, and two of four of b.txt
