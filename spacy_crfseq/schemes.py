@@ -400,16 +400,22 @@ def span_f1(predicted: IntegerArray, gold: IntegerArray, offsets: IntegerArray, 
     return prf(*count_spans(predicted, gold, offsets, table).sum(axis=0).tolist())
 
 
+def correct_spans(spans: SpanArrays, wanted: SpanArrays, n_tokens: int) -> NDArray[np.bool_]:
+    """Return which spans [S] of some tokens are among those that are wanted."""
+    # no two spans of one side share a start, so a start identifies the gold span to compare with, if any
+    end, kind = np.full((2, n_tokens), -1, dtype=np.int64)
+    end[wanted.start], kind[wanted.start] = wanted.end, wanted.type
+    right: NDArray[np.bool_] = (end[spans.start] == spans.end) & (kind[spans.start] == spans.type)
+    return right
+
+
 def count_spans(predicted: IntegerArray, gold: IntegerArray, offsets: IntegerArray, table: TagTable) -> IntArray:
     """Return the numbers of correct, predicted and gold spans of each of `table.types` [K, 3]; arguments of `span_f1`.
 
     RAISES DataError: If the lengths differ or an id is impossible.
     """
     spans, wanted = spans_of(predicted, offsets, table), spans_of(gold, offsets, table)
-    # no two spans of one side share a start, so a start identifies the gold span to compare with, if any
-    end, kind = np.full((2, len(gold)), -1, dtype=np.int64)
-    end[wanted.start], kind[wanted.start] = wanted.end, wanted.type
-    right = (end[spans.start] == spans.end) & (kind[spans.start] == spans.type)
+    right = correct_spans(spans, wanted, len(gold))
     kinds = spans.type[right], spans.type, wanted.type
     return np.stack([np.bincount(of_spans, minlength=len(table.types)) for of_spans in kinds], axis=1)
 

@@ -65,8 +65,11 @@ def fit(
             _begin_with(training, start, output, force)
         if overlaps(training.nlp.config.interpolate()):
             printer().warn(
-                "Most sentences of the dev corpus are in the training corpus, too: its scores will be too good."
+                "Most sentences of the dev corpus are in the training corpus, too: its scores will be too good, and "
+                "probabilities are not calibrated on it."
             )
+            for pipe in training.to_train.values():
+                pipe.training.set(calibrates=False)
         facts = {"--from": start or "none", "--dask": "no" if cluster is None else "yes"}
         checkpoint = _checkpoint(training, output / CHECKPOINT, facts, resume, force)
         if workers is not None and cluster is not None:

@@ -9,17 +9,19 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from copy import deepcopy
+from itertools import pairwise
 from typing import Any
 
 from spacy.language import Language
 
 from ..errors import ConfigError, suggest
+from ..inference.reliability import POINTS
 from ..registry import check_types
 
 UNCALIBRATED: dict[str, Any] = {"temperature": 1.0, "calibration": {}, "cover": {}}
 """The settings that `calibrate` fits to some weights, as they are for others."""
-STEEPEST = 20
-"""The numbers of a calibration by type are smaller; see `doc_posterior.calibrated`."""
+HIGHEST = 1000.0
+"""The log-odds of curves are smaller."""
 _TYPES: dict[str, Any] = {"threshold": "float", "scores": "bool"}
 """The settings of the config that may change."""
 
@@ -102,8 +104,8 @@ def is_learned(key: str, value: Any) -> bool:
 
 
 def _is_curve(value: Any) -> bool:
-    is_pair = isinstance(value, (list, tuple)) and len(value) == 2 and all(map(_is_number, value))
-    return bool(is_pair and abs(value[0]) < STEEPEST and 0 < value[1] < STEEPEST)
+    is_list = isinstance(value, (list, tuple)) and len(value) == len(POINTS) and all(map(_is_number, value))
+    return is_list and all(a < b for a, b in pairwise([-HIGHEST, *value, HIGHEST]))
 
 
 def _is_number(value: Any) -> bool:

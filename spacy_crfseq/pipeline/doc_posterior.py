@@ -19,11 +19,13 @@ from spacy.tokens import Doc, Span
 from ..errors import ConfigError
 from ..inference.cover import cover
 from ..inference.posterior import Posterior
+from ..inference.reliability import curved
 from ..inference.spread import SpreadPosterior
 from ..schemes import ANY, SpanArrays, encode, named_tags, spans_of, split_tag, tag_table
 from ..threads import cached_property
 from ..training.compatibility import check_global, is_local
-from ..types import Bools, Floats, Ints, LearnedDecoder, Offsets
+from ..types import Bools, Floats, Ints, Offsets
+from .calibration import span_probabilities
 from .evidence import DocEvidence
 from .prediction import DocColumns, Trained, allowed_labels
 from .structs import by_doc
@@ -54,20 +56,9 @@ class Alternative(NamedTuple):
 
 
 Curves: TypeAlias = Mapping[str, Sequence[float]]
-"""The numbers a and b of `calibrated` for types of spans that have their own."""
+"""Those of types of spans, see `reliability.Curve`, and "*" for those without their own."""
 LEAST_LIKELY = 0.01
 """Spans of smaller probabilities are not listed."""
-EXACT = (0.0, 1.0)
-"""The numbers a and b of `calibrated` that change nothing."""
-
-
-def calibrated(probabilities: NDArray[np.float64], a: Any, b: Any) -> NDArray[np.float64]:
-    """Return probabilities [S] with the log-odds ``a + b log(p / (1 - p))``; 0 and 1 stay.  a, b: Numbers, or [S]."""
-    p = np.clip(probabilities, 0, 1)  # rounding in float32
-    larger = np.maximum(p, 1 - p)  # powers of both may be too small for a float
-    yes, no = np.exp(a) * (p / larger) ** b, ((1 - p) / larger) ** b
-    out: NDArray[np.float64] = yes / (yes + no)
-    return out
 
 
 class DocPosterior:
@@ -172,9 +163,9 @@ class DocPosterior:
 
     @cached_property
     def all_probabilities(self) -> NDArray[np.float64]:
-        """The probabilities of `all_spans` [S], calibrated by type where `calibrate --by-type` has fitted that.
+        """The probabilities of `all_spans` [S], by the temperature and the curves that were fitted.
 
-        Calibrated by type, those of spans that share a token may add up to more than 1, but not if a decoder such as
+        With curves, those of spans that share a token may add up to more than 1, but not if a decoder such as
         `RescoredSpans` has corrected them.
         """
         return self._at(self._posterior.temperature, self._calibration)
@@ -195,26 +186,20 @@ class DocPosterior:
     def _probabilities(
         self, temperature: float, curves: Curves, labels: Ints, starts: Offsets, ends: Offsets
     ) -> NDArray[np.float64]:
-        """Return the probabilities of spans [S], corrected if the decoder has learned to, then calibrated by type."""
+        """Return the probabilities of spans [S], corrected if the decoder has learned to, then calibrated."""
         self.check_probabilities()
-        decoder = self._trained.method.decoder
 
         def by_type(probabilities: NDArray[np.float64], first_labels: Ints) -> NDArray[np.float64]:
-            if not curves:
-                return probabilities
-            numbers = np.array([curves.get(split_tag(tag)[1], EXACT) for tag in self.tags])
-            return calibrated(probabilities, *numbers[first_labels].T)
-
-        def by_both(probabilities: NDArray[np.float64], first_labels: Ints) -> NDArray[np.float64]:
-            # the temperature divides the log-odds of corrected probabilities
-            return by_type(calibrated(probabilities, 0.0, 1 / temperature), first_labels)
+            names = [name if (name := split_tag(tag)[1]) in curves else ANY for tag in self.tags]
+            out, of_span = probabilities.copy(), np.array(names)[first_labels]
+            for name, curve in curves.items():
+                own = of_span == name
+                out[own] = curved(probabilities[own], curve)
+            return out
 
         def of_words(labels: Ints, starts: Offsets, ends: Offsets) -> NDArray[np.float64]:
-            if isinstance(decoder, LearnedDecoder) and decoder.learned:
-                words = self.word_posterior._replace(temperature=1.0)
-                return decoder.span_probabilities(words, labels, starts, ends, by_both)
-            words = self.word_posterior._replace(temperature=temperature)
-            return by_type(words.span_probabilities(labels, starts, ends), labels[starts])
+            places, decoder = (labels, starts, ends), self._trained.method.decoder
+            return span_probabilities(self.word_posterior, decoder, temperature, *places, by_type if curves else None)
 
         if self._spread is None:
             return of_words(labels, starts, ends)

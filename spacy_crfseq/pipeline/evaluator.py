@@ -8,16 +8,20 @@ They are those of `nlp.evaluate`, which makes Docs of predictions.  The score of
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 from spacy.scorer import PRFScore
 from spacy.tokens import Doc
 from spacy.training import Example
 
 from ..features.encoded import Encoded
+from ..inference.posterior import Posterior
 from ..prf import SEQUENCES
-from ..schemes import TagTable, count_spans, span_f1, spans_of
+from ..schemes import TagTable, correct_spans, count_spans, span_f1, spans_of
+from ..training.compatibility import is_local
 from ..training.fit import DevScores
 from ..training.progress import shown
 from ..types import MISSING, Bools, Floats, Ints, Offsets
+from .calibration import Calibration, fit_calibration, span_probabilities
 from .doc_model import DocModel
 from .labels import gold_tags, known_tags, same_words
 from .prediction import DocColumns, allowed_labels
@@ -35,6 +39,7 @@ class Evaluator:
     def __init__(self, model: DocModel, dev: list[Example]) -> None:
         (self._crf, _), self._model, self._rules = model.trained(), model, model.rules
         self._encoded, columns, self._allowed = encode_allowed(model, [example.predicted for example in dev])
+        self._doc_offsets = columns.doc_offsets
         tokens = (tag for example in dev for tag in gold_tags(model.annotation, example, model.name))
         tags = known_tags([*columns.only_words(tokens)])
         names = [*self._crf.labels, *sorted({tag for tag in tags if tag is not None} - set(self._crf.labels))]
@@ -82,10 +87,41 @@ class Evaluator:
         names = (f"{prefix}_{what}" for what in ("p", "r", "f", "per_type"))
         return {**of_tokens, **dict(zip(names, values if of_type else [None] * 4, strict=True)), **sequences}
 
+    def posterior(self, theta: Floats) -> Posterior:
+        """Return the distribution of the labels of the words by parameters."""
+        labels = self._model.labels
+        return self._crf.at(theta).posterior(self._encoded, labels.constraints, self._allowed, rules=self._rules)
+
+    def calibration(self, words: Posterior) -> Calibration | None:
+        """Return what makes probabilities agree with frequencies, None if sequences have no probabilities.
+
+        words (Posterior): The distribution of the labels of the words.
+        """
+        method, gold, known, offsets = self._model.method, self._gold, self._known, self._encoded.offsets
+        if is_local(method.loss):
+            return None
+        labels = words.decode(method.decoder)
+        text = np.searchsorted(self._doc_offsets, np.arange(len(labels)), side="right") - 1
+        n_texts = len(self._doc_offsets) - 1
+        if self._table is None:
+
+            def of_tags(temperature: float) -> NDArray[np.float64]:
+                return words._replace(temperature=temperature).label_probabilities(labels)[known]
+
+            return fit_calibration(of_tags, (labels == gold)[known], text[known], n_texts, plain=True)
+        spans = spans_of(labels, offsets, self._table)
+        right = correct_spans(spans, spans_of(gold, offsets, self._table), len(gold))
+        n_unknown = np.append(0, np.cumsum(~known))
+        judged = n_unknown[spans.start] == n_unknown[spans.end]
+        starts, ends = spans.start[judged], spans.end[judged]
+
+        def of_spans(temperature: float) -> NDArray[np.float64]:
+            return span_probabilities(words, method.decoder, temperature, labels, starts, ends)
+
+        return fit_calibration(of_spans, right[judged], text[starts], n_texts, plain=False)
+
     def _decode(self, theta: Floats) -> Ints:
-        trial = self._crf.at(theta).posterior(
-            self._encoded, self._model.labels.constraints, self._allowed, rules=self._rules
-        )
+        trial = self.posterior(theta)
         return trial.decode(self._model.method.decoder, watched=lambda parts: shown(parts, len(parts), "Score"))
 
     def _is_plain(self, dev: list[Example], columns: DocColumns) -> bool:

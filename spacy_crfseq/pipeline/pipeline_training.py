@@ -26,6 +26,7 @@ from ..training.fit import BY_OPTIMIZER, Schedule
 from .configs import load_config
 from .corpus import Corpus
 from .scorers import scores_alone
+from .spacy_train import Calibrate
 from .terms import reader_of
 
 if TYPE_CHECKING:
@@ -264,14 +265,14 @@ class PipelineTraining(NamedTuple):
         untrained = [name for name in self.to_train if name not in results and name not in self.resumed]
         if not results:
             return Outcome(None, None, {}, reasons, untrained, interrupted)
-        last = {name: result.last for name, result in results.items()}
-        best = {name: result.best for name, result in results.items()}
+        last = {name: (result.last, result.fitted_to_last) for name, result in results.items()}
+        best = {name: (result.best, result.fitted_to_best) for name, result in results.items()}
         ends = {name: result.history[-1] for name, result in results.items()}
         bests = {name: result.best_iteration for name, result in results.items()}
         known = {name: result.scores_of_last for name, result in results.items()}
         scores = self._use(last, ends, known, scoring=scoring)
         self.save(output / LAST)
-        if not all(np.array_equal(best[name], last[name]) for name in results):
+        if not all(np.array_equal(best[name][0], last[name][0]) for name in results):
             known = {name: result.scores_of_best for name, result in results.items()}
             scores = self._use(best, bests, known, scoring=scoring)
         self.save(output / BEST)
@@ -279,15 +280,19 @@ class PipelineTraining(NamedTuple):
 
     def _use(
         self,
-        weights: Mapping[str, Floats],
+        weights: Mapping[str, tuple[Floats, dict[str, Any]]],
         iterations: Mapping[str, Progress],
         known: Mapping[str, DevScores],
         *,
         scoring: bool,
     ) -> dict[str, Any]:
-        """Give components their weights after some iteration, and return the scores of the pipeline; see `score`."""
-        for name, theta in weights.items():
+        """Give components their weights after some iteration, and return the scores of the pipeline; see `score`.
+
+        weights: By component, with the settings that were fitted to them.
+        """
+        for name, (theta, fitted) in weights.items():
             self.to_train[name].set_parameters(theta)
+            self.to_train[name].cfg.update(fitted)
         n_tokens = max(1, self.corpus.n_tokens)
         losses = {name: progress.report.loss / n_tokens for name, progress in iterations.items()}
         return self.score(losses, known, scoring=scoring)
@@ -343,9 +348,12 @@ def set_up_from(config: Config, say: Say = log) -> PipelineTraining:
     nlp = util.load_model_from_config(config, auto_fill=True)
     filled = nlp.config.interpolate()
     settings = util.registry.resolve(filled["training"], schema=ConfigSchemaTraining)
+    calibrates = isinstance(callback := settings["before_to_disk"], Calibrate)
+    if calibrates:  # on the arrays of the dev corpus that scores are counted on
+        settings["before_to_disk"] = callback.then
     to_train = _to_train(nlp, settings["frozen_components"])
     for pipe in to_train.values():
-        pipe.training.set(watch=count_texts)
+        pipe.training.set(watch=count_texts, calibrates=calibrates)
     resumed = set(util.get_sourced_components(config)).intersection(to_train)
     read_train, read_dev, portions = _corpora(nlp, filled, settings)
     last = max(nlp.pipe_names.index(name) for name in to_train)

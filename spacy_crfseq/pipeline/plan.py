@@ -26,6 +26,7 @@ class TrainingPlan(NamedTuple):
     keeps (bool): Keep the collected texts, to begin again with.
     watch (Callable | None): Passes on the texts of a term by its name, to show progress.
     remote (Remote | None): Other machines that have the texts.
+    calibrates (bool): Fit a calibration to the dev corpus.
     """
 
     report: Callable[[str], None] = util.logger.info
@@ -38,3 +39,4 @@ class TrainingPlan(NamedTuple):
     keeps: bool = False
     watch: Callable[[str, Iterator[Example]], Iterator[Example]] | None = None
     remote: Remote | None = None
+    calibrates: bool = False

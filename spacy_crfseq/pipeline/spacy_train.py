@@ -1,6 +1,7 @@
 """What a config of ``spacy train`` names beside components and corpora.
 
-A logger, a batcher for batch optimizers, and functions that return the scorers and the callback for the model card.
+A logger, a batcher for batch optimizers, and functions that return the scorers and the callbacks that fill in the model
+card and calibrate.
 
 The logger shows the progress of a CRF: objective, gradient, active features.  Its columns follow those of spaCy's
 ConsoleLogger; on a terminal, live curves appear below the table.  Its file has the form of the log of ``crfseq fit``.
@@ -17,6 +18,7 @@ from typing import IO, Any, TypeVar
 
 from spacy import util
 from spacy.language import Language
+from spacy.training import Example
 
 from ..errors import ConfigError, DataError
 from ..types import StepReport
@@ -195,3 +197,50 @@ def create_model_card(
         return fill_card(nlp)
 
     return callback
+
+
+class Calibrate:
+    """A callback that calibrates the CRFs of a pipeline on its dev corpus before it is saved.
+
+    then (Callable | None): Another callback, called afterwards.
+    """
+
+    def __init__(self, then: Callable[[Language], Language] | None = None) -> None:
+        self.then = then
+
+    def __call__(self, nlp: Language) -> Language:
+        """Fit what makes the probabilities of each CRF that is trained agree with frequencies, and note it in its cfg.
+
+        RAISES ConfigError: If the config of the pipeline names no dev corpus.
+        """
+        from .component import CRFComponent
+        from .evaluator import Evaluator
+        from .select import run_between
+        from .terms import reader_of
+
+        settings = nlp.config.interpolate()["training"]
+        read = reader_of("[training] dev_corpus", settings["dev_corpus"], nlp)
+        examples, before = list(read(nlp)), None
+        docs = [example.predicted for example in examples]
+        for name, pipe in nlp.pipeline:
+            if not isinstance(pipe, CRFComponent) or name in settings["frozen_components"]:
+                continue
+            docs, before = run_between(nlp, docs, before, name), name
+            known = [Example(doc, example.reference) for doc, example in zip(docs, examples, strict=True)]
+            words = pipe.posterior(docs, preset=True, temperature=1.0).word_posterior
+            if found := Evaluator(pipe.doc_model, known).calibration(words):
+                pipe.cfg.update(found.settings)
+                util.logger.info("[%s] %s", name, found)
+        return nlp if self.then is None else self.then(nlp)
+
+
+def create_calibrate(then: Callable[[Language], Language] | None = None) -> Callable[[Language], Language]:
+    """Return a callback that calibrates on the dev corpus (registered as ``spacy_crfseq.Calibrate.v1``).
+
+    Use it for ``[training.before_to_disk]``.  It fits a temperature for the probabilities of each CRF that is trained,
+    and a curve for those of its spans, see `calibrate`.  Predictions stay the same.  ``spacy train`` saves the pipeline
+    at each evaluation, and tags the dev corpus a second time then; ``crfseq fit`` does not.
+
+    then (Callable | None): A block with another callback, which is called afterwards.
+    """
+    return Calibrate(then)

@@ -383,9 +383,24 @@ class Training:
             if evaluate is not None:
                 scores = evaluate.scores(result.best), evaluate.scores(result.last)
                 result = result._replace(scores_of_best=scores[0], scores_of_last=scores[1])
+                if self.plan.calibrates:
+                    result = self._calibrated(result, evaluate)
         if remote is not None:
             remote.finish(model)
         return result
+
+    def _calibrated(self, result: FitResult, evaluate: Evaluator) -> FitResult:
+        """Return a result with what was fitted to its parameters on the dev corpus, and use that of the best ones."""
+        best, fitted = evaluate.calibration(evaluate.posterior(result.best)), dict[str, Any]()
+        if best is None:
+            self.plan.report("probabilities are not calibrated: the model is normalised at each token")
+            return result
+        self.plan.report(str(best))
+        self.model.cfg.update(best.settings)
+        if not np.array_equal(result.best, result.last):
+            last = evaluate.calibration(evaluate.posterior(result.last))
+            fitted = {} if last is None else last.settings
+        return result._replace(fitted_to_best=best.settings, fitted_to_last=fitted or best.settings)
 
     def _resumed(
         self, checkpoint: Checkpoint, objective: Objective, optimizer: Optimizer

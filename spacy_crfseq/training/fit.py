@@ -43,6 +43,8 @@ class FitResult(NamedTuple):
     reason (str): Reason for the end of the run.
     scores_of_best, scores_of_last (DevScores): On the dev corpus, as `nlp.evaluate` names them; None without one, or
         where Docs are needed.
+    fitted_to_best, fitted_to_last (dict): Settings of the component that were fitted to these parameters on the dev
+        corpus, such as a temperature.
     """
 
     best: Floats
@@ -51,6 +53,8 @@ class FitResult(NamedTuple):
     reason: str
     scores_of_best: DevScores = None
     scores_of_last: DevScores = None
+    fitted_to_best: dict[str, Any] = {}  # noqa: RUF012 (never changed)
+    fitted_to_last: dict[str, Any] = {}  # noqa: RUF012 (never changed)
 
     def __repr__(self) -> str:
         score = "" if self.best_score is None else f"best score {self.best_score:.4f}; "

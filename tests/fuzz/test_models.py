@@ -168,7 +168,7 @@ def test_a_pipeline(data: st.DataObject, file: str, model: Path, copy: Path) -> 
     "entry",
     [
         {"tags": None}, {"tags": [1]}, {"scheme": "IOB2"}, {"temperature": 0}, {"calibration": [1]},
-        *({"calibration": {"PER": curve}} for curve in ([0.0, -1.0], [99, 1], [True, 1], [1])),
+        *({"calibration": {"PER": curve}} for curve in ([0.0, 1.0], [7, *range(6)], [*range(6), 1e9])),
     ],
     ids=str,
 )  # fmt: skip

@@ -166,7 +166,7 @@ READERS = {
         "spacy_crfseq.CRFsuiteReader.v1",
     ],
     "loggers": ["spacy_crfseq.Logger.v1"],
-    "callbacks": ["spacy_crfseq.ModelCard.v1"],
+    "callbacks": ["spacy_crfseq.Calibrate.v1", "spacy_crfseq.ModelCard.v1"],
     "crf_features": WITH_SETTINGS,
     "crf_attributes": sorted(registry.attributes.get_all()),
     "crf_costs": [

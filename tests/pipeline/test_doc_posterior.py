@@ -13,7 +13,7 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from spacy_crfseq.errors import ConfigError
-from spacy_crfseq.pipeline.doc_posterior import calibrated
+from spacy_crfseq.inference.reliability import POINTS, curved
 from spacy_crfseq.pipeline.evidence import span_probability
 from tests.html import Page
 from tests.pipeline.enumeration import enumerated, marginals_of
@@ -34,7 +34,7 @@ WORDS = ["Anna", "saw", "New", "York"]
 
 def test_settings_and_temperature_are_stored(tmp_path: Path) -> None:
     nlp = trained("crf_ner", scores=True)
-    pipe_of(nlp).cfg.update(temperature=1.7, calibration={"PER": [0.0, 1.0]}, cover={"*": 0.2})
+    pipe_of(nlp).cfg.update(temperature=1.7, calibration={"PER": [*POINTS.tolist()]}, cover={"*": 0.2})
     nlp.to_disk(tmp_path)
     for copy in (pipe_of(spacy.load(tmp_path)), pickle.loads(pickle.dumps(pipe_of(nlp)))):
         assert copy.cfg["temperature"] == pytest.approx(1.7)
@@ -59,13 +59,15 @@ def test_curves_of_types_change_what_is_reported_of_spans() -> None:
     nlp = trained("crf_ner", **WEAK)
     pipe, docs, data = pipe_of(nlp), inputs(nlp, "crf_ner"), pipe_of(nlp).to_bytes()
     exact, marginals = pipe.posterior(docs).spans(), pipe.posterior(docs).marginals()
-    pipe.cfg.update(calibration={"PER": [0.4, 2.0]}, scores=True)
+    curves = {"PER": (1.5 * POINTS + 0.4).tolist(), "*": (0.5 * POINTS).tolist()}
+    pipe.cfg.update(calibration=curves, scores=True)
     answers = pipe.posterior(docs).spans()
     assert {span.label for spans in exact for span in spans} > {"PER"}
     for doc, olds, news in zip(docs, exact, answers, strict=True):
         for old, new in zip(olds, news, strict=True):
-            odds = old.probability / (1 - old.probability)
-            wanted = 1 - 1 / (1 + np.exp(0.4) * odds**2) if old.label == "PER" else old.probability
+            curve = curves.get(old.label, curves["*"])
+            (wanted,) = curved(np.array([old.probability]), curve)
+            assert wanted != old.probability
             assert new == (*old[:3], pytest.approx(wanted))
             assert Span(doc, *old[:3])._.crf_score == pytest.approx(wanted)
     assert all(map(np.array_equal, pipe.posterior(docs).marginals(), marginals))
@@ -73,9 +75,8 @@ def test_curves_of_types_change_what_is_reported_of_spans() -> None:
     assert [[e._.crf_score for e in doc.ents] for doc in nlp.pipe(docs)] == [[s[3] for s in each] for each in answers]
     pipe.set_parameters(pipe.crf.theta)
     assert not pipe.cfg["calibration"], "it was fitted to other parameters"
-    pipe.cfg["calibration"] = {"PER": [0.4, 2.0]}
+    pipe.cfg["calibration"] = curves
     assert not pipe.from_bytes(data).cfg["calibration"], "the stored model has none"
-    np.testing.assert_array_equal(calibrated(np.array([0, 1 + 1e-9]), -3.0, 0.1), [0, 1])
 
 
 @pytest.mark.parametrize("scheme", ["IOB2", "BILUO"])

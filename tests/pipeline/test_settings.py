@@ -186,7 +186,7 @@ def test_components_share_no_calibration() -> None:
     first, second = (pipe_of(trained("crf_ner")) for _ in range(2))
     for pipe in (first, second):
         pipe.set_parameters(pipe.crf.theta)
-    first.cfg["calibration"]["PER"] = (0.0, 2.0)
+    first.cfg["calibration"]["PER"] = (-4.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0)
     assert not second.cfg["calibration"]
     assert not pipe_of(trained("crf_ner")).cfg["calibration"]
 

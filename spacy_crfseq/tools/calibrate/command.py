@@ -13,7 +13,9 @@ from ...cli.app import command
 from ...cli.console import print_json, printer
 from ...corpora.layouts import Asked
 from ...corpora.paths import joined
-from . import FEW, ComponentCalibration, calibrate
+from ...inference.reliability import FEW
+from ...schemes import ANY
+from . import ComponentCalibration, calibrate
 
 
 @command("calibrate", "Use")
@@ -35,7 +37,7 @@ def calibrate_cli(
         bool, typer.Option("--equal-mass", help="Bins with equal numbers of predictions instead of equal width")
     ] = False,
     by_type: Annotated[
-        bool, typer.Option("--by-type", help="Also fit curves to the spans of each type, if they help")
+        bool, typer.Option("--by-type", help="Also fit a curve to the spans of each type, if they help")
     ] = False,
     recall: Annotated[
         list[str] | None,
@@ -48,14 +50,17 @@ def calibrate_cli(
 ) -> None:
     """Calibrate probabilities: of the spans with probability 0.8, eight in ten should be correct.
 
-    Scores are divided by a temperature, which is fitted on DEV and stored with the model; predictions stay the
-    same. The report compares, before and after, mean probability and share of correct predictions; ECE, the expected
+    Training has done so on its dev corpus if its config has a block with spacy_crfseq.Calibrate.v1, as those of
+    'init-config' do; this command fits to another corpus. Scores are divided by a temperature, which is fitted on DEV
+    and stored with the model. Spans also get a curve, from their probability to the one that is reported, if it clearly
+    does better on texts that it was not fitted to, by two standard errors. Predictions stay the same.
+
+    The report compares, before and after, mean probability and share of correct predictions; ECE, the expected
     calibration error, is their mean distance, Brier the mean squared error of the probabilities. Without --output, the
     temperature is stored in MODEL itself: one small file per component changes.
 
-    With --by-type, types with 100 spans or more also get curves of their own, from the probability of a span to the
-    one that is reported, if these clearly do better on texts that they were not fitted to, by two standard errors. The
-    figures after are then those of such texts. Tags keep the temperature alone.
+    With --by-type, types with 100 spans or more also get curves of their own, if these clearly do better than the one
+    for all. The figures after a curve are those of texts that it was not fitted to. Tags keep the temperature alone.
 
     With --recall 0.99, words that the model would leave out are put into spans, too, if they are likely enough to be in
     one. The threshold is the highest with which 99 in 100 spans are covered: all their words are in predicted spans, of
@@ -81,7 +86,8 @@ def calibrate_cli(
     )
     for name, reason in done.skipped.items():
         print(f"{name} is unchanged. {reason}", file=sys.stderr)
-    for name, (unit, _, before, *_) in done.results.items():
+    for name, result in done.results.items():
+        unit, before = result.unit, result.before
         if before.whole.total < FEW:
             text = f"{name}: {before.whole.total} {unit} are few for a temperature and too few for figures by label"
             print(f"{text} or bin. Use a larger file if possible.", file=sys.stderr)
@@ -96,16 +102,20 @@ def calibrate_cli(
 
 
 def _print_component(say: Any, name: str, result: ComponentCalibration) -> None:
-    unit, types, before, after, recalls = result
+    unit, curve, types, before, after, recalls = result
     say.divider(name)
     change = f"{before.temperature:.3f} -> {after.temperature:.3f}"
     say.text(f"Temperature {change}, fitted to {before.whole.total:,} {unit}")
-    if types and not types.tried:
-        say.text(f"No curves: no type has {FEW} {unit} or more")
-    elif types:
-        texts = f"{types.gain:.1f} nats (standard error {types.error:.1f}) on texts not fitted to"
-        names = ", ".join(types.curves)
-        say.text(f"Curves for {names} gain {texts}, like the figures after" if names else f"No curves: {texts}")
+    for fitted, of in ((curve, "spans of all types"), (types, "types")):
+        if fitted and not fitted.tried:
+            few = "no type has" if fitted is types else "there are not"
+            say.text(f"No curve for {of}: {few} {FEW} {unit} or more")
+        elif fitted:
+            gain = f"{fitted.gain:.1f} nats (standard error {fitted.error:.1f}) on texts not fitted to"
+            names = ", ".join(fitted.curves).replace(ANY, of)
+            say.text(
+                f"Curves for {names} gain {gain}, like the figures after" if names else f"No curve for {of}: {gain}"
+            )
     for when, side in (("before", before), ("after", after)):
         say.table(
             side.rows(), header=(f"{when}: probability", unit, "mean", "right"), aligns=("l", *"rrr"), divider=True

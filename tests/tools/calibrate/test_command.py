@@ -10,26 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 import spacy
-from hypothesis import given
-from hypothesis import strategies as st
 from spacy.tokens import Doc, DocBin
 
-from spacy_crfseq.errors import ConfigError, DataError
-from spacy_crfseq.pipeline.doc_posterior import calibrated
+from spacy_crfseq.errors import ConfigError
+from spacy_crfseq.inference.reliability import Curves, curved, fit_curve
 from spacy_crfseq.pipeline.readers import read_examples
 from spacy_crfseq.schemes import TagSpan
-from spacy_crfseq.tools._pages.calibration import calibration, log_losses
+from spacy_crfseq.tools._pages.calibration import calibration
 from spacy_crfseq.tools._pages.judged import Judged
-from spacy_crfseq.tools.calibrate import (
-    FEW,
-    FLATTEST,
-    ByType,
-    calibrate,
-    fit_curve,
-    fit_temperature,
-    fit_types,
-    golden_section,
-)
+from spacy_crfseq.tools.calibrate import calibrate, fit_types
 from tests.commands import Corpus, Run, refused, worked
 from tests.pipeline import helpers
 
@@ -58,7 +47,7 @@ def ner(trained: Path, tmp_path: Path) -> Path:
     return tmp_path / "ner"
 
 
-def test_only_the_temperature_is_replaced(run: Run, trained: Path, copy: Path, corpus: Corpus) -> None:
+def test_only_what_was_fitted_is_replaced(run: Run, trained: Path, copy: Path, corpus: Corpus) -> None:
     result = worked(run("calibrate", copy, corpus.dev, "--format conll2003"))
     old, new = contents(trained / "model-best"), contents(copy)
     assert old.keys() == new.keys()
@@ -70,6 +59,7 @@ def test_only_the_temperature_is_replaced(run: Run, trained: Path, copy: Path, c
         fitted = after.pop("temperature")
         assert fitted == pytest.approx(helpers.pipe_of(nlp, name).cfg["temperature"])
         assert fitted != 1.0
+        assert after.pop("calibration", {}).keys() <= {"*"}
         assert before == after
         assert f"Saved the temperature of {', '.join(NAMES)}" in result.stdout
 
@@ -83,20 +73,24 @@ def test_a_new_folder(run: Run, trained: Path, corpus: Corpus, tmp_path: Path, m
     assert settings(tmp_path / "new", "crf_tagger")["temperature"] == 1.0
     after = contents(tmp_path / "new")
     assert {name for name in {**before, **after} if before.get(name) != after.get(name)} == {"crf_ner/cfg"}
-    types = ByType({"PER": (0.1, 0.9)}, 1.0, 0.1, 1)
-    monkeypatch.setattr(import_module("spacy_crfseq.tools.calibrate"), "fit_types", lambda judged: types)
+    curve = [-3.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0]
+
+    def fitted(judged: Judged, *, by_type: bool) -> tuple[Curves, Curves | None]:
+        p, _ = judged.certainties()
+        return Curves({}, 0.0, 1.0, 1, p), Curves({"PER": tuple(curve)}, 1.0, 0.1, 1, p) if by_type else None
+
+    monkeypatch.setattr(import_module("spacy_crfseq.tools.calibrate"), "fit_types", fitted)
     both = "-f conll2003 -p crf_ner -p crf_tagger --by-type --force -o"
     assert "Curves for PER gain 1.0 nats" in worked(run("calibrate", model, corpus.dev, both, tmp_path / "new")).stdout
-    assert settings(tmp_path / "new", "crf_ner")["calibration"] == {"PER": [0.1, 0.9]}
+    assert settings(tmp_path / "new", "crf_ner")["calibration"] == {"PER": curve}
     assert "calibration" not in settings(tmp_path / "new", "crf_tagger"), "tags of a token sum to one"
     assert list(tmp_path.iterdir()) == [tmp_path / "new"]
     worked(run("calibrate", tmp_path / "new", corpus.dev, "-f conll2003 -p crf_ner"))
-    assert "calibration" not in settings(tmp_path / "new", "crf_ner"), "curves are of the temperature before"
-    none = ByType({}, 0.0, 0.0, 0)
-    monkeypatch.setattr(import_module("spacy_crfseq.tools.calibrate"), "fit_types", lambda judged: none)
+    curves = settings(tmp_path / "new", "crf_ner").get("calibration", {})
+    assert "PER" not in curves, "it is of the temperature before"
+    monkeypatch.undo()
     few = worked(run("calibrate", model, corpus.dev, both, tmp_path / "new")).stdout
-    assert "No curves: no type has 100 spans or more" in few
-    assert "nats" not in few
+    assert "No curve for types: no type has 100 spans or more" in few
 
 
 def test_figures(run: Run, ner: Path, corpus: Corpus) -> None:
@@ -186,52 +180,6 @@ def test_of_several_components_those_without_gold_annotation_are_unchanged_and_n
     assert settings(copy, "crf_ner")["temperature"] == 1.0 != settings(copy, "crf_tagger")["temperature"]
 
 
-def softmax(scores: np.ndarray) -> np.ndarray:
-    exp = np.exp(scores - scores.max(1, keepdims=True))
-    return exp / exp.sum(1, keepdims=True)
-
-
-class Drawn:
-    """Predictions of a model whose scores are `truth` times too large."""
-
-    def __init__(self, truth: float, size: int = 20000, seed: int = 0) -> None:
-        rng = np.random.default_rng(seed)
-        self.scores = truth * rng.normal(size=(size, 4))
-        labels = (softmax(self.scores / truth).cumsum(1) > rng.random((size, 1))).argmax(1)
-        self.right = labels == self.scores.argmax(1)
-
-    def at(self, temperature: float) -> np.ndarray:
-        return softmax(self.scores / temperature).max(1)
-
-
-@pytest.mark.parametrize("truth", [0.2, 0.7, 1.0, 1.6, 6.0])
-def test_a_temperature_is_found_again(truth: float) -> None:
-    drawn = Drawn(truth)
-    found = fit_temperature(drawn.at, drawn.right)
-    assert found == pytest.approx(truth, rel=0.05)
-    before, after = (calibration(drawn.at(t), drawn.right) for t in (1.0, found))
-    assert after.error < 0.02
-    assert after.log_loss <= before.log_loss
-    if not 0.5 < truth < 1.5:
-        assert before.error > 0.1
-    with pytest.raises(DataError, match="no predictions"):
-        fit_temperature(lambda _: [], [])
-
-
-@given(st.lists(st.tuples(st.floats(-8, 8), st.booleans()), min_size=1, max_size=8))
-def test_small_samples_give_sober_temperatures(pairs: list[tuple[float, bool]]) -> None:
-    """All right, all wrong, or sure and wrong: the temperature stays in range."""
-    scores, right = (np.array(column, float) for column in zip(*pairs, strict=True))
-    found = fit_temperature(lambda temperature: 0.5 + 0.5 * np.tanh(scores / temperature / 2), right)
-    assert math.exp(-3) <= found <= math.exp(3)
-
-
-@given(st.floats(-3, 3), st.floats(0.1, 4))
-def test_golden_section(lowest: float, width: float) -> None:
-    found = golden_section(lambda x: abs(x - lowest) ** 1.5, lowest - width, lowest + 2 * width, 1e-6)
-    assert found == pytest.approx(lowest, abs=1e-5)
-
-
 def judged_spans(biases: dict[str, float], size: int) -> Judged:
     """Spans whose true log-odds are those of the reported probability plus the bias of the type."""
     rng = np.random.default_rng(0)
@@ -245,66 +193,21 @@ def judged_spans(biases: dict[str, float], size: int) -> Judged:
 def test_types_get_curves_if_these_do_better_elsewhere() -> None:
     judged = judged_spans({"UP": 1.0, "DOWN": -1.0, "RARE": 3.0}, 5000)
     labels, (old, right) = np.array([spans[0].label for spans in judged.found]), judged.certainties()
-    curves, gain, error, tried, held_out = fit_types(judged)
-    assert gain > 10 * error
-    assert tried == 2
-    assert curves == {"UP": pytest.approx((1.0, 1.0), abs=0.15), "DOWN": pytest.approx((-1.0, 1.0), abs=0.15)}
-    assert held_out is not None
-    new, _ = judged.with_probabilities(held_out).certainties()
-    np.testing.assert_array_equal(new, held_out)
-    np.testing.assert_array_equal(new == old, labels == "RARE")
+    whole, types = fit_types(judged, by_type=True)
+    assert types is not None
+    assert types.gain > 10 * types.error
+    assert (types.tried, {*types.curves}) == (2, {"UP", "DOWN"})
+    for label, bias in (("UP", 1.0), ("DOWN", -1.0)):
+        there = curved(np.array([0.2, 0.5, 0.9]), types.curves[label])
+        odds = np.log([0.25, 1.0, 9.0]) + bias
+        np.testing.assert_allclose(there, 1 / (1 + np.exp(-odds)), atol=0.05)
+    new, _ = judged.with_probabilities(types.held_out).certainties()
+    rare = labels == "RARE"
+    np.testing.assert_array_equal(new[rare], whole.held_out[rare])
     up, first = labels == "UP", (labels == "UP") & (np.arange(5000) < 250)
-    np.testing.assert_allclose(new[first], calibrated(old[first], *fit_curve(old[up & ~first], right[up & ~first])))
+    np.testing.assert_allclose(new[first], curved(old[first], fit_curve(old[up & ~first], right[up & ~first])))
     assert calibration(new[up], right[up]).error < 0.03 < calibration(old[up], right[up]).error
-    unclear = judged_spans({"UP": 0.4, "DOWN": -0.4, "RARE": 0.0}, 1000)
-    curves, gain, error, _, held_out = fit_types(unclear)
-    assert (curves, held_out) == ({}, None)
-    assert error < gain < 2 * error
-
-
-@given(st.lists(st.tuples(st.floats(-12, 12), st.booleans()), max_size=8))
-def test_a_curve_is_the_best_and_rises(pairs: list[tuple[float, bool]]) -> None:
-    p, right = np.array([1 / (1 + math.exp(-x)) for x, _ in pairs]), np.array([y for _, y in pairs], bool)
-    (a, b), costs = fit_curve(p, right), []
-    for x, y in [(a, b), (a + 0.02, b), (a - 0.02, b), (a, b + 0.02), (a, b - 0.02)]:
-        costs.append(log_losses(calibrated(p, x, y), right).sum() + 8 * x**2 + (y - 1) ** 2 / 0.045)
-    assert b == FLATTEST or costs[0] < min(costs) + 1e-3
-    assert pairs or (a, b) == (0, 1)
-    assert fit_curve(np.full(50, 0.999), np.zeros(50, bool))[1] == FLATTEST
-
-
-@pytest.mark.parametrize("size", [FEW - 1, FEW, FEW + 1])
-def test_a_type_has_a_curve_from_enough_spans_on(size: int) -> None:
-    right = np.arange(size) % 10 > 0
-    tags = [["B-PER" if each else "O"] for each in right]
-    curves, gain, error, tried, _ = fit_types(
-        Judged([], tags, tags, [[(TagSpan(0, 1, "PER"), 0.3)]] * size, plain=False, temperature=1.0)
-    )
-    assert (tried, bool(curves), gain > 2 * error) == ((0, False, False) if size < FEW else (1, True, True))
-
-
-@given(
-    st.integers(0, 2**32 - 1), st.integers(1, 400), st.integers(1, 60), st.sampled_from([0.1, 1.0, 4.0, 40.0])
-)  # fmt: skip
-def test_curves_of_any_text(seed: int, size: int, n_texts: int, scale: float) -> None:
-    """Reported probabilities are probabilities, and in the order of the exact ones of their type and fold."""
-    rng = np.random.default_rng(seed)
-    p = 1 / (1 + np.exp(-np.clip(scale * rng.standard_normal(size), -700, 700)))
-    right, labels = rng.random(size) < rng.choice([0.0, 0.5, 1.0, 2.0]) * p, rng.choice(["A", "B"], size)
-    text = np.sort(rng.integers(0, n_texts, size))
-    spans = [
-        [(TagSpan(place, place + 1, str(labels[i])), float(p[i])) for place, i in enumerate(np.flatnonzero(text == n))]
-        for n in range(n_texts)
-    ]
-    tags = [[f"B-{labels[i]}" if right[i] else "O" for i in np.flatnonzero(text == n)] for n in range(n_texts)]
-    judged = Judged([], tags, tags, spans, plain=False, temperature=1.0)
-    curves, gain, error, _, held_out = fit_types(judged)
-    after = p if held_out is None else held_out
-    assert np.isfinite([gain, error]).all()
-    assert ((after >= 0) & (after <= 1)).all()
-    for a, b in curves.values():
-        grid = calibrated(np.linspace(0, 1, 101), a, b)
-        assert (np.diff(grid) >= 0).all()
-        assert np.isfinite(grid).all()
-        assert ((grid >= 0) & (grid <= 1)).all()
-    assert (held_out is None) == (not curves)
+    _, unclear = fit_types(judged_spans({"UP": 0.2, "DOWN": -0.2, "RARE": 0.0}, 1000), by_type=True)
+    assert unclear is not None
+    assert unclear.curves == {}
+    assert fit_types(judged, by_type=False)[1] is None

@@ -1,0 +1,90 @@
+"""``crfseq fit`` and ``spacy train`` calibrate on the dev corpus if the config says so, and change no prediction."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import spacy
+
+from spacy_crfseq.pipeline.readers import read_examples
+from spacy_crfseq.pipeline.spacy_train import Calibrate
+from spacy_crfseq.tools.calibrate import calibrate
+from tests.commands import Corpus, Run, worked, write_corpus
+from tests.pipeline.helpers import pipe_of
+
+BLOCK = '[training.before_to_disk]\n@callbacks = "spacy_crfseq.Calibrate.v1"\n'
+NAMES = ("crf_tagger", "crf_ner")
+FITTED = ("temperature", "calibration")
+
+
+@pytest.fixture(scope="module")
+def dev(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_corpus(tmp_path_factory.mktemp("dev") / "dev.conll", 300, 5)
+
+
+def predictions(model: Path, dev: Path) -> Any:
+    nlp = spacy.load(model)
+    docs = list(nlp.pipe(example.predicted for example in read_examples(nlp, dev, "conll2003")))
+    return [[(token.tag_, token.ent_iob_, token.ent_type_) for token in doc] for doc in docs]
+
+
+def test_fit_calibrates_the_best_and_the_last_model_as_the_callback_does(
+    train_on: Run, corpus: Corpus, dev: Path, tmp_path: Path
+) -> None:
+    paths = ["--paths.train", corpus.train, "--paths.dev", dev]
+    plain = worked(train_on("fit", *NAMES, corpora=paths)).stdout
+    assert "temperature" not in plain
+    before = predictions(tmp_path / "out/model-best", dev)
+    said = worked(train_on("fit", *NAMES, corpora=paths, training=BLOCK)).stdout
+    assert [line.split()[:2] for line in said.splitlines() if "cross-fitted" in line] == [
+        ["crf_tagger:", "temperature"],
+        ["crf_ner:", "temperature"],
+    ]
+    assert predictions(tmp_path / "out/model-best", dev) == before
+    for model in ("model-best", "model-last"):
+        nlp = spacy.load(tmp_path / "out" / model)
+        pipes = [pipe_of(nlp, name) for name in NAMES]
+        stored = [{key: pipe.cfg[key] for key in FITTED} for pipe in pipes]
+        assert all(of_pipe["temperature"] != 1 for of_pipe in stored)
+        for pipe in pipes:
+            pipe.cfg.update(temperature=1.0, calibration={})
+        assert Calibrate(then=lambda nlp: nlp)(nlp) is nlp
+        assert [pipe.cfg["temperature"] for pipe in pipes] == pytest.approx(
+            [of_pipe["temperature"] for of_pipe in stored], rel=1e-3
+        )
+    result = calibrate(tmp_path / "out/model-last", dev, "conll2003").results["crf_ner"]
+    assert result.before.temperature == stored[1]["temperature"]
+    assert result.before.whole.error < 0.05
+
+
+def test_a_small_dev_corpus_leaves_probabilities_as_they_are(train_on: Run, tmp_path: Path) -> None:
+    said = worked(train_on("fit", "crf_ner", training=BLOCK)).stdout
+    assert "crf_ner: probabilities are not calibrated: too few predictions on the dev corpus" in said
+    assert pipe_of(spacy.load(tmp_path / "out/model-best")).cfg["temperature"] == 1.0
+
+
+def test_a_dev_corpus_that_was_learned_from_is_not_calibrated_on(train_on: Run, dev: Path) -> None:
+    said = worked(
+        train_on("fit", "crf_ner", training=BLOCK, args=["--patience 1 --paths.train", dev, "--paths.dev", dev])
+    )
+    assert "too good, and probabilities are not calibrated" in " ".join(said.stdout.split())
+    assert "cross-fitted" not in said.stdout
+
+
+def test_a_model_without_probabilities_of_sentences_is_not_calibrated(train_on: Run, dev: Path, tmp_path: Path) -> None:
+    loss, decoder = (f"[components.crf_ner.{name}]\n@crf_{name}" for name in ("loss", "decoder"))
+    local = f'{loss}es = "spacy_crfseq.LocalLog.v1"\n{decoder}s = "spacy_crfseq.LocalViterbi.v1"\n'
+    said = worked(train_on("fit", "crf_ner", components=local, training=BLOCK, args=["--paths.dev", dev])).stdout
+    assert "crf_ner: probabilities are not calibrated: the model is normalised at each token" in said
+
+
+def test_spacy_train_calibrates_what_it_saves(configure: Any, corpus: Corpus, dev: Path, tmp_path: Path) -> None:
+    from spacy.cli.train import train
+
+    config = configure(tmp_path / "c.cfg", "crf_ner", training=f"gpu_allocator = null\n{BLOCK}")
+    paths = {"paths.train": str(corpus.train), "paths.dev": str(dev), "training.max_steps": 20}
+    train(config, tmp_path / "out", overrides={**paths, "training.eval_frequency": 10})
+    fitted = pipe_of(spacy.load(tmp_path / "out/model-best"))
+    assert fitted.cfg["temperature"] != 1.0
+    again = calibrate(tmp_path / "out/model-best", dev, "conll2003").results["crf_ner"]
+    assert again.after.temperature == pytest.approx(fitted.cfg["temperature"], rel=1e-2)
