@@ -19,11 +19,11 @@ from .corpus_encoder import EncodedCorpus
 from .doc_model import DocModel
 from .feature_names import Origins
 from .start_from import aligned, carry_over
-from .training_set import EncodedTexts, TrainingSet
+from .training_set import TrainingSet
 
 
 def build_model(
-    model: DocModel, collected: EncodedTexts, source: DocModel | None
+    model: DocModel, collected: TrainingSet, source: DocModel | None
 ) -> tuple[LinearChainCRF, TrainingSet, Origins]:
     """Return a model for the tags that were set, the texts in its numbers, and the origins of its features.
 
@@ -46,11 +46,11 @@ def build_model(
     crf = LinearChainCRF(tags, layout, theta, texts.example_encoder.encoder.keys, dictionary, templates, added)
     if old is not None:
         carry_over(old, crf)
-    data = TrainingSet(texts.example_encoder).with_corpus(texts.corpus).with_terms(texts.terms)
-    return crf, data, Origins(features, collected.example_encoder.strings or {}, model.vocab_in_use.vocab)
+    origins = Origins(features, collected.example_encoder.strings or {}, model.vocab_in_use.vocab)
+    return crf, texts.as_predicted(), origins
 
 
-def _choose_words(model: DocModel, collected: EncodedTexts, old: TagDictionary | None) -> TagDictionary | None:
+def _choose_words(model: DocModel, collected: TrainingSet, old: TagDictionary | None) -> TagDictionary | None:
     """Return the tag dictionary of the training corpus, None if the method has none."""
     index, data, method = collected.collector.dictionary_words, collected.corpus.data, model.method
     if index is None or data.encoded.dictionary_ids is None:
@@ -62,15 +62,15 @@ def _choose_words(model: DocModel, collected: EncodedTexts, old: TagDictionary |
 
 
 def _choose_weights(
-    model: DocModel, collected: EncodedTexts, dictionary: TagDictionary | None
-) -> tuple[tuple[CollectedFeatures, CollectedFeatures], Layout, EncodedTexts]:
+    model: DocModel, collected: TrainingSet, dictionary: TagDictionary | None
+) -> tuple[tuple[CollectedFeatures, CollectedFeatures], Layout, TrainingSet]:
     """Return the features that a model keeps, the layout of their weights, and the texts in their numbers.
 
     These features have enough tokens, and of them the most informative are kept if the method limits them.
     """
     method, words = model.method, None if dictionary is None else dictionary.word_index()
 
-    def in_numbers_of(features: tuple[CollectedFeatures, CollectedFeatures]) -> EncodedTexts:
+    def in_numbers_of(features: tuple[CollectedFeatures, CollectedFeatures]) -> TrainingSet:
         return collected.renumbered(*collected.collector.frozen((features[0].keys, features[1].keys), words))
 
     features = collected.collector.frequent([corpus.complete for corpus in collected.corpora], method.min_count)

@@ -80,6 +80,10 @@ class EncodedCorpus(NamedTuple):
         complete = encoded if self.complete is self.data.encoded else by(self.complete)
         return self._replace(data=self.data._replace(encoded=encoded), complete=complete)
 
+    def as_predicted(self) -> EncodedCorpus:
+        """Return the corpus without columns of gold Docs, on which only the features and weights of a model depend."""
+        return self._replace(complete=self.data.encoded)
+
 
 def _renumbered(gold: Ints, numbers: Ints) -> Ints:
     """Return labels [T] by their new numbers, the last of which is that of a missing label; candidate sets stay."""

@@ -61,8 +61,8 @@ def each_fold(
             pipe.training.set(keeps=True)
         training._replace(corpus=Corpus(lambda: examples, False)).encode()
         offsets = np.cumsum([0, *(len(example.predicted) for example in examples)])
-        corpora = [pipe.training.present().corpus for pipe in pipes]
-        one_sequence_each = all(data and np.array_equal(data.encoded.offsets, offsets) for data in corpora)
+        corpora = [pipe.training.corpus for pipe in pipes]
+        one_sequence_each = all(texts and np.array_equal(texts.data.encoded.offsets, offsets) for texts in corpora)
     for held in parts:
         started = perf_counter()
         kept = np.setdiff1d(np.arange(len(examples)), held)

@@ -20,7 +20,7 @@ from ..training.dataset import folds
 from ..types import MISSING, Decoder, Ints, LearnedDecoder, Offsets
 from .doc_model import DocModel
 from .prediction import doc_key
-from .training_set import EncodedTexts
+from .training_set import TrainingSet
 from .white_space import words_of
 
 
@@ -46,7 +46,7 @@ class NotedDocs:
 
 def jackknife(
     model: DocModel,
-    texts: EncodedTexts,
+    texts: TrainingSet,
     docs: NotedDocs,
     learn: Callable[[Offsets], None],
     *,
@@ -85,7 +85,7 @@ def jackknife(
     return {key: labels[begin:end] for key, (begin, end) in zip(keys, pairwise(ends.tolist()), strict=True)}
 
 
-def posterior_of(model: DocModel, texts: EncodedTexts) -> Posterior:
+def posterior_of(model: DocModel, texts: TrainingSet) -> Posterior:
     """Return the distribution of a model's labels for the training corpus of texts that it was made of."""
     _, renumbered = texts.collector.frozen(model.crf.keys, model.encoder.dictionary_words)
     encoded = renumbered(texts.corpus.data.encoded)

@@ -13,6 +13,7 @@ from ..training.compatibility import part_name
 from ..training.dataset import Dataset
 from ..training.objective import Objective, Term
 from ..types import Loss, NamedLoss, SelectiveLoss
+from .corpus_encoder import EncodedCorpus
 from .doc_model import DocModel
 
 FIRST = "the training corpus"
@@ -32,15 +33,15 @@ def corpus_term(model: DocModel, data: Dataset, sample: Dataset | None = None) -
     return Term(data, bound(model, model.method.loss), name=FIRST, sample=sample)
 
 
-def further_terms(model: DocModel, data: Mapping[str, Dataset]) -> list[Term]:
+def further_terms(model: DocModel, texts: Mapping[str, EncodedCorpus]) -> list[Term]:
     """Return the terms of the method whose texts are given, in the numbers of the model.
 
     RAISES DataError: If a loss learns from none of its texts.
     """
     terms = []
     for name, (given, _, weight, visits) in model.method.each_term(model.name).items():
-        if name in data and weight * visits:
-            loss, learned = bound(model, given), data[name]
+        if name in texts and weight * visits:
+            loss, learned = bound(model, given), texts[name].data
             if isinstance(loss, SelectiveLoss):
                 learned = _with_evidence(f"[components.{model.name}.terms.{name}]", learned, loss, part_name(given))
             terms.append(Term(learned, loss, weight, name, learned, visits))

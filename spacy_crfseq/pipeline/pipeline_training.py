@@ -200,8 +200,8 @@ class PipelineTraining(NamedTuple):
         if pipe.training.plan.source is not None:
             self.say("info", f"From the trained {name}: {summary(pipe.training.plan.source, pipe.doc_model)}")
         for term, settings in pipe.method.each_term(name).items():
-            if data := pipe.training.present().terms.get(term):
-                size = f"{data.n_sequences:,} sequences, {data.encoded.n_tokens:,} tokens"
+            if texts := pipe.training.terms.get(term):
+                size = f"{texts.data.n_sequences:,} sequences, {texts.data.encoded.n_tokens:,} tokens"
                 self.say("info", f"Term {term}: {size}, {settings.weight:g} * {part_name(settings.loss)}")
 
     def train(

@@ -21,10 +21,10 @@ from ..potentials.sums import GivenEmissions, Sum
 from ..training.dataset import SAMPLE_SEQUENCES, Dataset, join
 from ..training.objective import Objective, Term
 from ..types import Floats, Optimizer, StepReport
+from .corpus_encoder import EncodedCorpus
 from .doc_model import DocModel
 from .encode import ExampleEncoder
 from .objectives import corpus_term, further_terms, objective_of
-from .training_set import TrainingSet
 from .white_space import is_space
 
 MAX_CACHED_TOKENS = 5_000_000
@@ -36,18 +36,29 @@ Keyed: TypeAlias = tuple[int, Example]
 class Run:
     """A training run that spaCy drives.
 
-    data (TrainingSet): The texts in the numbers of the model: the training corpus, as far as it is known, and terms.
-    streamed (bool): Whether more examples come than `data` has.
+    example_encoder (ExampleEncoder): Encodes the examples in the numbers of the model.
+    corpus (EncodedCorpus | None): The training corpus in these numbers, as far as it is known.
+    terms (Mapping): The texts of terms in these numbers, by their names.
+    streamed (bool): Whether more examples come than the training corpus has.
 
     report (StepReport | None): Of the last iteration.
     n_sequences, seen_all: Of the training set, see `DocModel`, which follows the run.
     """
 
-    def __init__(self, model: DocModel, data: TrainingSet, optimizer: Optimizer, *, streamed: bool = False) -> None:
+    def __init__(
+        self,
+        model: DocModel,
+        example_encoder: ExampleEncoder,
+        corpus: EncodedCorpus | None,
+        terms: Mapping[str, EncodedCorpus],
+        optimizer: Optimizer,
+        *,
+        streamed: bool = False,
+    ) -> None:
         self._model, self._optimizer = model, optimizer
-        self._example_encoder, self._term_data = data.example_encoder, data.terms
-        self._n_examples = 0 if streamed else data.n_docs
-        self._sample = None if data.corpus is None else data.corpus.sample(SAMPLE_SEQUENCES)  # for learning rates
+        self._example_encoder, self._texts_of_terms = example_encoder, terms
+        self._n_examples = 0 if streamed or corpus is None else corpus.n_docs
+        self._sample = None if corpus is None else corpus.data.sample(SAMPLE_SEQUENCES)  # for learning rates
         # whether n_sequences counts the examples so far, of a corpus that is streamed or of unknown size
         self.n_sequences, self._grows = model.n_sequences, streamed or not model.n_sequences
         self._newer: Callable[[], Floats] | None = None
@@ -61,7 +72,7 @@ class Run:
         self._estimate = _Estimate()
         self.seen_all, self._left = False, self.n_sequences  # those left to be visited until weights of zero stay zero
         cache = _Cache(self._model, self._example_encoder)
-        self._terms = further_terms(self._model, self._term_data)
+        self._terms = further_terms(self._model, self._texts_of_terms)
         self._batches = _Batches(cache) if self._optimizer.online else _Epochs(cache, self._n_examples)
         self._streams: list[_Stream] | None = None
         self._objective: tuple[Dataset, Objective] | None = None

@@ -7,13 +7,13 @@ Between a file and the loss there are these values, none of which changes::
          -> DocColumns           what features read from the predicted Docs (`prediction.DocReader`)
          -> Encoded              ids of features (`features.encoder`)
          -> EncodedCorpus        ids, gold labels and weights (`encode_corpus`)
-         -> EncodedTexts         the training corpus and the texts of terms, while features are collected (`collect`)
-         -> TrainingSet          the same as `Dataset`s, in the numbers of a model of zero weights (`build_model`)
-         -> Term, Objective      data sets, their losses and a penalty (`objective_of`)
+         -> TrainingSet          the training corpus and the texts of terms: first of collected features (`collect`),
+                                 then in the numbers of a model of zero weights (`build_model`)
+         -> Term, Objective      their data sets, their losses and a penalty (`objective_of`)
          -> Batch                labels and weights of some sequences, which a loss gets with their scores
 
 Sentences without a Doc of their own (`LabelledText`) skip `Example`.  `training.fit.fit` finds the weights.  Folds,
-sweeps and first stages begin again with some sequences of the same `EncodedTexts`, ``--from`` with the weights of
+sweeps and first stages begin again with some sequences of the same `TrainingSet`, ``--from`` with the weights of
 another model, and the steps of ``spacy train`` (`steps`) with the model of zero weights.
 """
 
@@ -48,7 +48,7 @@ from ..types import MISSING, Ints, LearnedDecoder, Offsets, Optimizer, StepRepor
 from .build import build_model
 from .cfg import UNCALIBRATED
 from .corpus import Corpus
-from .corpus_encoder import encode_corpus
+from .corpus_encoder import EncodedCorpus, encode_corpus
 from .doc_model import DocModel
 from .encode import ExampleEncoder, content_key
 from .evaluator import Evaluator
@@ -59,7 +59,7 @@ from .plan import TrainingPlan
 from .start_from import carry_over, check_source, label_factors
 from .steps import Run
 from .terms import Texts, find_texts
-from .training_set import EncodedTexts, TrainingSet, check_weights, collect, encode_term
+from .training_set import TrainingSet, check_weights, collect, encode_term
 from .white_space import is_space
 
 N_SAMPLE = 10
@@ -70,14 +70,21 @@ class Training:
     """Trains the model of a component: at once, or in the steps of spaCy.
 
     plan (TrainingPlan): How, in addition to the model's method.
-    data (TrainingSet | None): The texts that `initialize` has encoded, until a run ends.
+    example_encoder (ExampleEncoder | None): Of the features of the model; `present` returns it for the model as it is.
+    corpus (EncodedCorpus | None): The training corpus that `initialize` has encoded, until a run ends; None if it comes
+        in batches.
+    terms (Mapping): The texts of terms, by their names, until then.
+    whole (TrainingSet | None): The texts with all collected features, to begin again with, if the plan keeps them.
     run (Run | None): The steps of spaCy since the training began.
     """
 
     def __init__(self, model: DocModel, **settings: Any) -> None:
         self.model, plan = model, TrainingPlan(partial(util.logger.info, "[%s] %s", model.name))
         self.plan = plan._replace(**settings)
-        self.data: TrainingSet | None = None
+        self.corpus: EncodedCorpus | None = None
+        self.terms: Mapping[str, EncodedCorpus] = {}
+        self.whole: TrainingSet | None = None
+        self.example_encoder: ExampleEncoder | None = None
         self.run: Run | None = None
         # the examples that `update` has met after an initialization without any, and how many of them the model has
         self._met: dict[int, Example] | None = None
@@ -87,19 +94,19 @@ class Training:
         """Change some fields of the plan."""
         self.plan = self.plan._replace(**settings)
 
-    def present(self) -> TrainingSet:
-        """Return the texts in the numbers of the model as it is now, perhaps none."""
-        model, data = self.model, self.data
-        if data is None:
-            data = TrainingSet(ExampleEncoder(model.joining_encoder(), PartialTable(model.annotation)))
-        elif not model.encoder.has_features_of(data.example_encoder.encoder):
-            data = data._replace(example_encoder=data.example_encoder._replace(encoder=model.joining_encoder()))
-        self.data = data
-        return data
+    def present(self) -> ExampleEncoder:
+        """Return the encoder of examples, in the numbers of the model as it is now."""
+        model, own = self.model, self.example_encoder
+        if own is None:
+            own = ExampleEncoder(model.joining_encoder(), PartialTable(model.annotation))
+        elif not model.encoder.has_features_of(own.encoder):
+            own = own._replace(encoder=model.joining_encoder())
+        self.example_encoder = own
+        return own
 
     def compile(self, examples: Sequence[Example], networks: bool = False) -> list[Dataset]:
         """Return each example as a data set in the numbers of the model; errors as of `ExampleEncoder.compile`."""
-        return self.present().example_encoder.compile(self.model, examples, networks)
+        return self.present().compile(self.model, examples, networks)
 
     def optimizer(self, seed: int | None = None) -> Optimizer:
         """Return the optimizer of the config; without a seed of its own, it uses `seed`, else that of the plan, else 0.
@@ -157,8 +164,8 @@ class Training:
             self._met, self._n_built = {}, 0
 
     def _tagged(
-        self, texts: EncodedTexts, labels: Sequence[str] | None, nlp: Language | None = None, made_up: bool = False
-    ) -> EncodedTexts:
+        self, texts: TrainingSet, labels: Sequence[str] | None, nlp: Language | None = None, made_up: bool = False
+    ) -> TrainingSet:
         """Return texts with the tags of the model to be; arguments and errors as of `_choose_tags`."""
         tags_of_terms = [corpus.tags for corpus in texts.terms.values()]
         texts = texts._replace(tags=self._choose_tags(texts.corpus.tags, tags_of_terms, labels, made_up))
@@ -210,29 +217,29 @@ class Training:
             chosen = set(settings.get("annotating_components", ())).intersection(settings.get("frozen_components", ()))
             self.set(annotators=[nlp.get_pipe(other) for other in before if other in chosen])
 
-    def begin(self, whole: EncodedTexts | None = None, sequences: Offsets | None = None) -> TrainingSet:
-        """Begin with a model of zero weights, or those of the source, for collected texts; return them in its numbers.
+    def begin(self, whole: TrainingSet | None = None, sequences: Offsets | None = None) -> None:
+        """Begin with a model of zero weights, or those of the source, for collected texts.
 
-        whole (EncodedTexts | None): None for the one that was kept, from which only settings have changed that affect
+        whole (TrainingSet | None): None for the one that was kept, from which only settings have changed that affect
             neither features nor labels.
         sequences (Offsets | None): Those of its corpus to learn from, as if the others had never been read, except
             with `min_count`, which counts their tokens; None for all.
         RAISES DataError: If none was kept.
         """
-        model, plan, whole = self.model, self.plan, whole or self.present().whole
+        model, plan, whole = self.model, self.plan, whole or self.whole
         if whole is None:
             raise DataError(f"Component {model.name!r}: nothing is encoded; call initialize just before.")
         keeps = plan.keeps or whole.terms.keys() != model.method.terms.keys()  # `fit` may add the texts of a term
         model.set_tags(whole.tags)
         texts = whole if sequences is None else whole.take(sequences)
         crf, data, origins = build_model(model, texts, plan.source)
-        encoder, n_sequences = data.example_encoder.encoder, 0 if data.corpus is None else data.corpus.n_sequences
+        encoder, n_sequences = data.example_encoder.encoder, data.corpus.data.n_sequences
         assert isinstance(encoder, FrozenEncoder)
         model.start(
             crf, encoder.with_lexicon(model.lexicon()), n_sequences, names=origins, first=whole.example_encoder.first
         )
-        self.data, self.run, self._met = data._replace(whole=whole if keeps else None), None, None
-        return self.data
+        self.example_encoder, self.corpus, self.terms = data.example_encoder, data.corpus, data.terms
+        self.whole, self.run, self._met = whole if keeps else None, None, None
 
     def _learn_first(
         self, get_examples: Callable[[], Iterable[Example]] | None, labels: Sequence[str] | None = None
@@ -281,7 +288,7 @@ class Training:
             check_source(source, first)
         return Training(first, report=plan.report, seed=plan.seed, keeps=True, source=source)
 
-    def _hold_out(self, training: Training, texts: EncodedTexts, docs: NotedDocs, *, learned: bool) -> dict[int, Ints]:
+    def _hold_out(self, training: Training, texts: TrainingSet, docs: NotedDocs, *, learned: bool) -> dict[int, Ints]:
         """Return labels of a corpus from first stages that have not seen them; the decoder may learn from them, too.
 
         learned (bool): Whether the decoder keeps what it has learned, from more texts than these.
@@ -321,16 +328,16 @@ class Training:
     def add_tags(self, tags: Sequence[str]) -> None:
         """Add tags; a trained model gets weights of zero for them, and a run of steps begins again."""
         self.model.add_tags(tags)
-        if self.data is not None:
-            self.data.example_encoder.partials.resolve(self.model.labels.tags)
+        if self.example_encoder is not None:
+            self.example_encoder.partials.resolve(self.model.labels.tags)
         if self.run is not None:
             self.run.restart()
 
-    def complete_terms(self) -> TrainingSet:
-        """Read the texts of terms that are missing, and return all texts.  RAISES DataError: If a term has none."""
-        model, plan, data = self.model, self.plan, self.present()
+    def complete_terms(self) -> None:
+        """Read the texts of terms that are missing.  RAISES DataError: If a term has none."""
+        model, plan, own = self.model, self.plan, self.present()
         settings = model.method.each_term(model.name)
-        missing = [name for name in settings if name not in data.terms]
+        missing = [name for name in settings if name not in self.terms]
         for name in missing:
             if name not in plan.term_readers:
                 example: Any = f'terms={{"{name}": docs}}'
@@ -340,11 +347,9 @@ class Training:
                     f"those it initializes; in Python, call fit({example}). To train without terms, set pipe.method = "
                     "pipe.method._replace(terms={})."
                 )
-        own = data.example_encoder
         new = {name: encode_term(model, plan, own, name) for name in missing}
         new = {name: corpus.numbered(model, settings[name].loss, own.partials) for name, corpus in new.items()}
-        self.data = data = data.with_terms(new)
-        return data
+        self.terms = {**self.terms, **{name: corpus.as_predicted() for name, corpus in new.items()}}
 
     # All at once
 
@@ -365,8 +370,8 @@ class Training:
         """
         model, remote, optimizer = self.model, self.plan.remote, self.optimizer(seed)
         with self.training_on(examples, dev, terms) as (objective, evaluate):
-            corpus = self.present().corpus
-            n_sequences = model.n_sequences if corpus is None else corpus.n_sequences  # other machines may have it
+            corpus = self.corpus
+            n_sequences = model.n_sequences if corpus is None else corpus.data.n_sequences  # other machines may have it
             result = begun = None
             if checkpoint is not None:
                 result, begun = self._resumed(checkpoint, objective, optimizer)
@@ -441,7 +446,7 @@ class Training:
         source = self.plan.source
         return 0 if source is None or source.n_sequences <= n_sequences else source.n_sequences
 
-    def learn(self, whole: EncodedTexts, sequences: Offsets | None = None) -> None:
+    def learn(self, whole: TrainingSet, sequences: Offsets | None = None) -> None:
         """Begin with collected texts or some of their sequences, and train to the end.  RAISES KeyboardInterrupt."""
         self.begin(whole, sequences)
         if self.fit().reason == "interrupted":
@@ -475,52 +480,46 @@ class Training:
 
     def _begin_on(self, examples: Iterable[Example] | None, terms: Mapping[str, Texts]) -> Objective:
         """Begin a run on examples, or on those of `initialize`, and return its objective."""
-        model, data = self.model, self.present()
+        model = self.model
         if terms:  # those that `initialize` had none of get weights for their features
             readers = {**self.plan.term_readers, **find_texts(model, terms, None)}
             self.plan = self.plan._replace(term_readers=readers)
-            old = {name: of_term for name, of_term in data.terms.items() if name not in terms}
-            self.data = data = data._replace(terms=old)
-            if data.whole is not None and data.corpus is not None:
-                whole = data.whole
+            self.terms = {name: of_term for name, of_term in self.terms.items() if name not in terms}
+            if (whole := self.whole) is not None and self.corpus is not None:
                 new = {name: encode_term(model, self.plan, whole.example_encoder, name) for name in terms}
-                data = self.begin(whole.with_terms(new))
+                self.begin(whole.with_terms(new))
         if examples is not None:
-            data = self._encode_again(examples)
-        if data.corpus is None:
+            self._encode_again(examples)
+        if self.corpus is None:
             raise DataError(f"Component {model.name!r}: give examples to fit, or call initialize just before.")
         if model.method.terms:
-            data = self.complete_terms()
-            _warn_of_missing_columns(model, data)
-        assert data.corpus is not None
+            self.complete_terms()
+            _warn_of_missing_columns(model, self.terms)
         self.plan = self.plan._replace(streamed=False)
-        return objective_of(model, [corpus_term(model, data.corpus), *further_terms(model, data.terms)])
+        return objective_of(model, [corpus_term(model, self.corpus.data), *further_terms(model, self.terms)])
 
-    def _encode_again(self, examples: Iterable[Example]) -> TrainingSet:
+    def _encode_again(self, examples: Iterable[Example]) -> None:
         """Take examples in the numbers of the present model's features and tags in the place of the training corpus."""
         model = self.model
         if self._met is not None:
             examples, self._met, self._n_built = list(examples), None, 0
             self._meet({content_key(model, example): example for example in examples}, due=True)
             self._met = None
-        data = self.present()
-        own = data.example_encoder
+        own = self.present()
         if model.first is not None and not own.held_out:
             given = examples = list(examples) if isinstance(examples, Iterator) else examples
             own = own._replace(held_out=self._label_again(lambda: given))
         corpus = encode_corpus(model, own, examples).numbered(model, model.method.loss, own.partials)
-        self.data = data = data._replace(example_encoder=own).with_corpus(corpus)
-        return data
+        self.example_encoder, self.corpus = own, corpus.as_predicted()
 
     def release(self) -> None:
         """Drop encoded texts, and a run of steps."""
         with self.model.lock:
             self._end_steps()
-            data = self.present()
-            encoder = data.example_encoder.encoder
-            if isinstance(encoder, FrozenEncoder):
-                data = data._replace(example_encoder=data.example_encoder._replace(encoder=encoder.with_room()))
-            self.data = data._replace(corpus=None, n_docs=0, terms={}, unset={})
+            own = self.present()
+            if isinstance(own.encoder, FrozenEncoder):
+                self.example_encoder = own._replace(encoder=own.encoder.with_room())
+            self.corpus, self.terms = None, {}
 
     # In the steps of spaCy
 
@@ -542,17 +541,18 @@ class Training:
 
     def _begin_steps(self) -> Run:
         """Return the run of steps, which begins with the first batch."""
-        model, data = self.model, self.present()
-        if model.method.terms and not data.terms:
-            data = self.complete_terms()
+        model, own = self.model, self.present()
+        if model.method.terms and not self.terms:
+            self.complete_terms()
+        corpus, terms = self.corpus, self.terms
         if self.run is None:
-            self.run = Run(model, data, self.optimizer(), streamed=self.plan.streamed)
+            self.run = Run(model, own, corpus, terms, self.optimizer(), streamed=self.plan.streamed)
             model.follow(self.run)
-        if data.corpus is not None:
-            _warn_of_missing_columns(model, data)
+        if corpus is not None:
+            _warn_of_missing_columns(model, terms)
             if model.networks:
-                self.run.begin_without_networks(data.corpus)
-            self.data = data._replace(corpus=None, n_docs=0)
+                self.run.begin_without_networks(corpus.data)
+            self.corpus = None
         return self.run
 
     def _end_steps(self) -> None:
@@ -605,15 +605,15 @@ def _warn_of_no_outside(model: DocModel, tags: Iterable[Sequence[str]], corpus: 
         )
 
 
-def _warn_of_missing_columns(model: DocModel, data: TrainingSet) -> None:
+def _warn_of_missing_columns(model: DocModel, terms: Mapping[str, EncodedCorpus]) -> None:
     """Warn of terms whose texts lack columns that features read."""
-    for name, columns in data.unset.items():
-        if columns:
+    for name, texts in terms.items():
+        if texts.unset:
             util.logger.warning(
                 "[%s] The texts of the term %s have no %s, which features read. Give texts that have it, or list "
                 "the component that sets it in annotating_components: 'crfseq fit' applies it when it is trained, "
                 "'spacy train' only if it is frozen.",
-                model.name, name, ", ".join(columns),
+                model.name, name, ", ".join(texts.unset),
             )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The texts of a training as frozen values: `EncodedTexts`, for which a model is made, and then a `TrainingSet`.
+"""The texts of a training as a frozen value, for which a model is made.
 
 A model is made of all texts, or of some sequences of the training corpus; see `training` for the whole chain.
 """
@@ -14,7 +14,6 @@ from ..errors import DataError, NoExamplesError
 from ..features.encoded import Renumbering
 from ..features.encoder import FrozenEncoder, GrowingEncoder
 from ..training.compatibility import needs_labels, part_name
-from ..training.dataset import Dataset
 from ..types import Ints, Offsets
 from .corpus_encoder import EncodedCorpus, encode_corpus
 from .doc_model import DocModel
@@ -25,8 +24,10 @@ from .start_from import known_features
 from .terms import annotated
 
 
-class EncodedTexts(NamedTuple):
+class TrainingSet(NamedTuple):
     """The texts of a training as numbers: first of the features that are collected, then of a model.
+
+    With all that is collected, another model can be made of them, or of a part.
 
     example_encoder (ExampleEncoder): Encodes further examples in the same numbers.
     corpus (EncodedCorpus): The training corpus.
@@ -50,24 +51,29 @@ class EncodedTexts(NamedTuple):
         """The training corpus, and those of the terms."""
         return [self.corpus, *self.terms.values()]
 
-    def take(self, sequences: Offsets) -> EncodedTexts:
+    def take(self, sequences: Offsets) -> TrainingSet:
         """Return the texts with some sequences of the training corpus."""
         return self._replace(corpus=self.corpus.take(sequences))
 
-    def with_terms(self, new: Mapping[str, EncodedCorpus]) -> EncodedTexts:
+    def with_terms(self, new: Mapping[str, EncodedCorpus]) -> TrainingSet:
         """Return the texts with those of further terms."""
         return self._replace(terms={**self.terms, **new})
 
-    def numbered(self, model: DocModel) -> EncodedTexts:
+    def numbered(self, model: DocModel) -> TrainingSet:
         """Return the texts with the numbers of the model's tags; errors as of `number_tags`."""
         corpus, terms = number_tags(model, self.corpus, self.terms, self.example_encoder.partials)
         return self._replace(corpus=corpus, terms=terms)
 
-    def renumbered(self, encoder: FrozenEncoder, by: Renumbering) -> EncodedTexts:
+    def renumbered(self, encoder: FrozenEncoder, by: Renumbering) -> TrainingSet:
         """Return the texts with the ids that features have in a model, and its encoder."""
         own = self.example_encoder._replace(encoder=encoder, strings=None, first=None)
         terms = {name: corpus.renumbered(by) for name, corpus in self.terms.items()}
         return self._replace(example_encoder=own, corpus=self.corpus.renumbered(by), terms=terms)
+
+    def as_predicted(self) -> TrainingSet:
+        """Return the texts without columns of gold Docs."""
+        terms = {name: corpus.as_predicted() for name, corpus in self.terms.items()}
+        return self._replace(corpus=self.corpus.as_predicted(), terms=terms)
 
 
 def number_tags(
@@ -84,41 +90,13 @@ def number_tags(
     }
 
 
-class TrainingSet(NamedTuple):
-    """Texts to learn from in the numbers of a model.
-
-    example_encoder (ExampleEncoder): Encodes further examples.
-    corpus (Dataset | None): The training corpus; None if it comes in batches, and after a training.
-    n_docs (int): The number of its documents.
-    terms (Mapping): The texts of terms, by their names.
-    unset (Mapping): Columns that features read, but that the texts of a term lack, by its name.
-    whole (EncodedTexts | None): The texts with all collected features, to begin again with.
-    """
-
-    example_encoder: ExampleEncoder
-    corpus: Dataset | None = None
-    n_docs: int = 0
-    terms: Mapping[str, Dataset] = {}
-    unset: Mapping[str, Sequence[str]] = {}
-    whole: EncodedTexts | None = None
-
-    def with_corpus(self, corpus: EncodedCorpus) -> TrainingSet:
-        """Return the set with another training corpus."""
-        return self._replace(corpus=corpus.data, n_docs=corpus.n_docs)
-
-    def with_terms(self, new: Mapping[str, EncodedCorpus]) -> TrainingSet:
-        """Return the set with the texts of further terms."""
-        terms = {**self.terms, **{name: corpus.data for name, corpus in new.items()}}
-        return self._replace(terms=terms, unset={**self.unset, **{name: corpus.unset for name, corpus in new.items()}})
-
-
 def collect(
     model: DocModel,
     plan: TrainingPlan,
     examples: Iterable[Example],
     first: DocModel | None = None,
     held_out: Mapping[int, Ints] = {},
-) -> EncodedTexts:
+) -> TrainingSet:
     """Return examples and the texts of terms as numbers, and the encoder with their features.
 
     first, held_out: See `ExampleEncoder`.
@@ -130,10 +108,10 @@ def collect(
     example_encoder = ExampleEncoder(encoder, PartialTable(model.annotation), strings, first, held_out)
     corpus = encode_corpus(model, example_encoder, examples)  # so that its features come first
     terms = {name: encode_term(model, plan, example_encoder, name) for name in plan.term_readers}
-    return EncodedTexts(example_encoder, corpus, terms)
+    return TrainingSet(example_encoder, corpus, terms)
 
 
-def check_weights(component: str, texts: EncodedTexts) -> None:
+def check_weights(component: str, texts: TrainingSet) -> None:
     """RAISES DataError: If all texts of a corpus have the weight 0."""
     terms = {f"term {name!r}": corpus for name, corpus in texts.terms.items()}
     for name, corpus in {"training corpus": texts.corpus, **terms}.items():

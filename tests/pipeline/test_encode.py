@@ -80,7 +80,7 @@ def test_chunks_make_no_difference(factory: str, given: bool, min_count: int, mo
     )
     assert whole.labels == parts.labels
     assert sorted(whole.doc_model.feature_names) == sorted(parts.doc_model.feature_names)
-    data, other = whole.training.data.corpus, parts.training.data.corpus
+    data, other = whole.training.corpus.data, parts.training.corpus.data
     np.testing.assert_array_equal(data.gold, other.gold)
     np.testing.assert_array_equal(data.encoded.offsets, other.encoded.offsets)
     assert attributes_of_tokens(whole, data.encoded) == attributes_of_tokens(parts, other.encoded)
@@ -95,7 +95,7 @@ def test_stored_texts_are_those_that_a_pipeline_reads(min_count: int) -> None:
     pipe = nlp.add_pipe("crf_tagger", config=config)
     source = examples(nlp, "crf_tagger", repeat=2)
     nlp.initialize(lambda: iter(source))
-    stored = pipe.training.data.corpus
+    stored = pipe.training.corpus.data
     read, _ = pipe.doc_model.encode([example.predicted for example in source])
     assert stored.gold.dtype == np.int8
     for order in (np.arange(stored.n_sequences), np.array([3, 1])):
@@ -307,7 +307,7 @@ def test_portions_are_encoded_as_docs_are(case: str, tmp_path: Path, monkeypatch
     assert had_docs == expected
     assert size == other_size
     assert pipe.label_data == other.label_data
-    data, wanted = pipe.training.data.corpus, other.training.data.corpus
+    data, wanted = pipe.training.corpus.data, other.training.corpus.data
     for own, theirs in ((data.gold, wanted.gold), (data.weights, wanted.weights)):
         np.testing.assert_array_equal(own, theirs)
     for one, two in ((data.encoded.unigrams, wanted.encoded.unigrams), (data.encoded.bigrams, wanted.encoded.bigrams)):
@@ -340,7 +340,7 @@ def test_the_model_learns_from_columns_as_they_are_and_knows_those_of_gold_docs(
     assert not any(token.tag for example in corpus for token in example.predicted)
     nlp.initialize(lambda: corpus)
     pipe = pipe_of(nlp)
-    own, features = pipe.training.data.corpus, set(range(len(pipe.crf.keys[0])))
+    own, features = pipe.training.corpus.data, set(range(len(pipe.crf.keys[0])))
     docs = [example.predicted for example in corpus], [example.reference for example in corpus]
     plain, tagged = (ids_of_tokens(pipe.doc_model.encode(texts)[0].unigrams) for texts in docs)
     assert ids_of_tokens(own.encoded.unigrams) == plain != tagged

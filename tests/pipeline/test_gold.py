@@ -436,7 +436,7 @@ def test_initialize_takes_weights_in_and_they_are_part_of_an_example() -> None:
     nlp = blank("crf_ner")
     data = weighted(nlp, "crf_ner", [1, 2, 3, 4, 0.5])
     pipe = pipe_of(initialize(nlp, data))
-    assert pipe.training.data.corpus.weights.tolist() == [1, 2, 3, 4, 0.5]
+    assert pipe.training.corpus.data.weights.tolist() == [1, 2, 3, 4, 0.5]
     before = content_key(pipe.doc_model, data[1])
     data[1].reference._.crf_weight = 5.0
     assert content_key(pipe.doc_model, data[1]) != before

@@ -150,19 +150,19 @@ def test_labels_of_a_training_text_respect_what_is_known(trained: tuple[CRFCompo
     strings, doc = dict[int, str](), examples[0].predicted.copy()
     for ents, expected in ([], {"U-PER", "mostly PER"}), ([Span(doc, 1, 2, "LOC")], {"U-LOC", "mostly LOC"}):
         doc.ents = ents
-        columns = pipe.training.present().example_encoder._replace(strings=strings).read(pipe.doc_model, [doc], ())
+        columns = pipe.training.present()._replace(strings=strings).read(pipe.doc_model, [doc], ())
         assert {strings[key] for key in columns.text.sets["DOC_ELSEWHERE"].take(np.array([5]))[1].tolist()} == expected
 
 
 def test_labels_of_a_training_text_do_not_depend_on_its_gold_labels() -> None:
     pipe, examples = _trained(folds=3)
-    first, before = pipe.doc_model.first, pipe.training.data.example_encoder.held_out
+    first, before = pipe.doc_model.first, pipe.training.example_encoder.held_out
     assert first is not None
     doc = examples[3].reference
     doc.ents = [Span(doc, ent.start, ent.end, "PER") for ent in doc.ents]
     pipe.initialize(lambda: iter(examples))
     key = doc_key(doc)
-    assert before[key].tolist() == pipe.training.data.example_encoder.held_out[key].tolist()
+    assert before[key].tolist() == pipe.training.example_encoder.held_out[key].tolist()
     gold = [[f"U-{token.ent_type_}" if token.ent_type_ else "O" for token in e.reference] for e in _examples(NLP)]
     found = [[first.labels.tags[i] for i in labels] for labels in before.values()]
     assert gold != found  # though the first stage knows them:
@@ -179,7 +179,7 @@ def test_encoded_texts_get_the_labels_of_their_docs(settings: Any) -> None:
     examples = _examples(nlp)
     pipe.training.set(keeps=True)
     nlp.initialize(lambda: examples)
-    pipe.training.learn(whole := pipe.training.data.whole, np.arange(4, 20))
+    pipe.training.learn(whole := pipe.training.whole, np.arange(4, 20))
     expected = pipe.posterior([example.predicted for example in examples[:2]]).all_labels
     again = posterior_of(pipe.doc_model, whole.take(np.arange(4))).decode(pipe.method.decoder)
     assert again.tolist() == expected.tolist()
@@ -195,7 +195,7 @@ def test_updates_read_the_labels_of_the_training_texts() -> None:
     pipe = _component(nlp)
     examples = _examples(nlp)
     nlp.initialize(lambda: iter(examples))
-    data = pipe.training.data.corpus.encoded
+    data = pipe.training.corpus.data.encoded
     compiled = join(pipe.training.compile(_examples(nlp))).encoded
     predicted, _ = pipe.doc_model.encode([example.predicted for example in examples])
     sets = [[sorted(ids.store.ids[ids.store.ptr[b] : ids.store.ptr[b + 1]].tolist()) for b in ids.expanded()[0][:, -1]]
@@ -209,11 +209,11 @@ def test_one_document_is_split(copies: int) -> None:
     pipe = _component(nlp)
     examples = [_examples(nlp)[0] for _ in range(copies)]
     nlp.initialize(lambda: examples)
-    assert all((labels >= 0).all() for labels in pipe.training.data.example_encoder.held_out.values())
+    assert all((labels >= 0).all() for labels in pipe.training.example_encoder.held_out.values())
     empty = Example(Doc(nlp.vocab), Doc(nlp.vocab))
     single = [Example(*(doc[:3].as_doc() for doc in (example.predicted, example.reference))) for example in examples]
     nlp.initialize(lambda: [*single, empty])
-    assert all((labels == -1).all() for labels in pipe.training.data.example_encoder.held_out.values())
+    assert all((labels == -1).all() for labels in pipe.training.example_encoder.held_out.values())
     pipe.fit()
 
 
@@ -261,9 +261,7 @@ def test_training_goes_on_with_the_first_stage(trained: tuple[CRFComponent, list
     first = pipe.doc_model.first
     pipe.fit(_examples(nlp))
     assert pipe.doc_model.first is first
-    assert (
-        pipe.training.data.example_encoder.held_out.keys() == trained[0].training.data.example_encoder.held_out.keys()
-    )
+    assert pipe.training.example_encoder.held_out.keys() == trained[0].training.example_encoder.held_out.keys()
 
 
 def test_training_without_initial_examples() -> None:

@@ -166,7 +166,7 @@ def test_the_objective_is_the_sum() -> None:
 
 def test_losses_are_bound_and_read_texts() -> None:
     _, pipe = initialized(terms={"news": {"loss": {"@crf_losses": "test.Lengths.v1"}}})
-    assert pipe.training.data.terms["news"].inputs.tolist()[:3] == [3, 4, 2]
+    assert pipe.training.terms["news"].data.inputs.tolist()[:3] == [3, 4, 2]
     pipe.fit()
     assert pipe.crf.theta.any()
 
@@ -215,7 +215,7 @@ def test_works_with_other_settings(settings: dict[str, Any]) -> None:
     layout = pipe.crf.layout
     if "min_count" in settings:  # "Zed" and "to" are on two tokens of the texts
         assert layout.unigrams.n_rows < initialized()[1].crf.layout.unigrams.n_rows
-    for ids, rows in zip(pipe.training.data.terms["news"].encoded[:2], (layout.unigrams, layout.bigrams), strict=True):
+    for ids, rows in zip(pipe.training.terms["news"].data.encoded[:2], (layout.unigrams, layout.bigrams), strict=True):
         assert ids.expanded()[1].max(initial=-1) < rows.n_rows
     assert np.isfinite(pipe.fit().last).all()
 
@@ -267,7 +267,7 @@ def test_training_goes_on_after_new_labels_pruning_and_other_texts() -> None:
         assert pipe.fit(examples(nlp)).history
     pipe.fit(examples(nlp), terms={"news": docs_of(nlp)[:1]})
     nlp.update(examples(nlp))
-    assert [data.n_sequences for data in pipe.training.data.terms.values()] == [1]
+    assert [texts.data.n_sequences for texts in pipe.training.terms.values()] == [1]
     assert np.isfinite(pipe.crf.theta).all()
 
 

@@ -144,7 +144,7 @@ def test_columns_that_a_function_says_to_read() -> None:
     nlp = blank("crf_ner", features=features_of(tags), keep_names=True)
     assert pipe_of(nlp).reads == {"TAG"}
     assert {"F[0]=tag=NNP", "F[0]=tag=VBZ"} < names_of(nlp)
-    ids = pipe_of(nlp).training.data.corpus.encoded.unigrams.plain()
+    ids = pipe_of(nlp).training.corpus.data.encoded.unigrams.plain()
     assert not ids.expanded()[0].any()  # no input, as long as nobody sets them
     tags.reads = ("TGA",)  # type: ignore[attr-defined]
     with pytest.raises(ConfigError, match=r"declares reading 'TGA'. Did you mean 'TAG'"):

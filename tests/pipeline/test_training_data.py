@@ -86,7 +86,7 @@ def test_gold_labels_changed_in_place_are_seen(optimizer: str) -> None:
 
 def test_data_and_unbounded_caches_are_let_go_after_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     nlp, pipe = with_all_tags()
-    assert (pipe.training.data.corpus, pipe.training.data.terms, pipe.training.run) == (None, {}, None)
+    assert (pipe.training.corpus, pipe.training.terms, pipe.training.run) == (None, {}, None)
     monkeypatch.setattr(FrozenEncoder, "MAX_CACHED", 200)
     for text in texts(400):
         nlp(text)

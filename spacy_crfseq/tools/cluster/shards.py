@@ -355,8 +355,7 @@ def _objective(shard: Shard, recipe: Recipe, plan: Outline, n_threads: int) -> O
         shard.memory[OWN] = np.concatenate([*own, np.ones(len(crf.theta) - sum(map(len, own)), np.bool_)])
     corpus, term_corpora = number_tags(model, shard.corpus, shard.terms, shard.partials)
     terms, dictionary = list[Term](), plan.dictionary
-    data_of_terms = {name: of_term.data for name, of_term in term_corpora.items()}
-    for term in [corpus_term(model, corpus.data), *further_terms(model, data_of_terms)]:
+    for term in [corpus_term(model, corpus.data), *further_terms(model, term_corpora)]:
         data = term.data
         if dictionary is not None and shard.words is not None and data.encoded.dictionary_ids is not None:
             words = dictionary.rows(shard.words)[data.encoded.dictionary_ids]

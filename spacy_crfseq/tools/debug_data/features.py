@@ -184,8 +184,8 @@ def _component(training: PipelineTraining, name: str, pipe: CRFComponent, cost: 
     from ...pipeline.plan import TrainingPlan
     from ...pipeline.training_set import collect
 
-    before = pipe.training.data  # None without an initialization
-    held_out = {} if before is None else before.example_encoder.held_out
+    before = pipe.training.example_encoder  # None without an initialization
+    held_out = {} if before is None else before.held_out
     data = collect(pipe.doc_model, TrainingPlan(), training.corpus, held_out=held_out)
     corpus, (unigrams, bigrams) = data.corpus, data.collector.features
     uses = template_uses(unigrams, corpus.complete.unigrams) + template_uses(bigrams, corpus.complete.bigrams)

@@ -70,7 +70,7 @@ class Bench:
                 self._turn = turn._replace(dev=list(turn.dev or ()))
                 break
             self._fit(turn)
-        self._texts, self._staged = own.training.present().whole, own.method.first_stage() is not None
+        self._texts, self._staged = own.training.whole, own.method.first_stage() is not None
 
     def train(self, candidate: Candidate, seeds: Sequence[int], parent: int) -> tuple[CombinationResult, Floats]:
         """Return the result of training with each seed, and the parameters [D] of the best of these.

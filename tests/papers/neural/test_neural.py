@@ -76,11 +76,12 @@ def test_gradients_are_slopes(name: str) -> None:
             noise = rng.normal(0, 0.1, node.get_param(parameter).shape).astype(np.float32)
             node.set_param(parameter, node.get_param(parameter) + noise)
     theta = rng.normal(0, 0.5, pipe.crf.theta.shape)
-    data = pipe.training.data.corpus
+    data = pipe.training.corpus.data
     text = data.encoded._replace(inputs=(np.arange(data.encoded.n_tokens),))
 
     def loss_at(given: GivenEmissions, theta: np.ndarray) -> tuple[float, Any]:
-        run = steps.Run(pipe.doc_model, pipe.training.data, pipe.training.optimizer())
+        training = pipe.training
+        run = steps.Run(pipe.doc_model, training.present(), training.corpus, {}, training.optimizer())
         objective = run.with_networks(data._replace(encoded=text), {0: given})
         (batch,) = objective.minibatches(data.n_sequences, None)
         value, rows = batch.loss_and_grad(theta)
