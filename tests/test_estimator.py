@@ -20,8 +20,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_crfseq import CRF, estimator
+from spacy_crfseq import CRF
 from spacy_crfseq.errors import ConfigError, DataError, ModelFileError, NotFittedError
+from spacy_crfseq.estimator import attribute_model, inputs
 from spacy_crfseq.features import interned
 from spacy_crfseq.features.entries import attribute_of, entries_in
 from spacy_crfseq.features.interned import AttributeCodes, Bags, GrowingAttributes, group
@@ -190,7 +191,7 @@ class Counted(list[Any]):
 
 @pytest.mark.parametrize("kind", [dict, list])
 def test_few_sequences_of_an_iterator_are_in_memory(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(estimator, "TOKENS_AT_ONCE", 20)
+    monkeypatch.setattr(inputs, "TOKENS_AT_ONCE", 20)
     X, Y = generated(200, values=kind is dict)
     lists, living, most = [list(map(kind, tokens)) for tokens in X], list[weakref.ref[Counted]](), 0
 
@@ -417,7 +418,7 @@ def test_scikit_learn(peer: Any) -> None:
 
 ALONE = """\
 import pickle, sys
-from spacy_crfseq import CRF, estimator
+from spacy_crfseq import CRF
 try:
     CRF().predict([[{}]])
 except (ValueError, AttributeError) as error:
@@ -470,7 +471,7 @@ def test_the_weights_of_a_model_of_crfsuite_may_be_in_any_order(tmp_path: Path) 
 def test_sets_of_attributes_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server gets new ones with every text."""
     crf = CRF(max_iterations=3).fit(X, Y)
-    monkeypatch.setattr(estimator, "MOST_BAGS", 20)
+    monkeypatch.setattr(attribute_model, "MOST_BAGS", 20)
     names, sizes = list(crf.attributes_), []
     for number in range(2 ** min(8, len(names))):
         crf.predict([[[name for i, name in enumerate(names[:8]) if number >> i & 1]]])
