@@ -277,7 +277,7 @@ def corpus_place(config: Mapping[str, Any], name: str) -> str:
 def reader_layout(reader: Mapping[str, Any]) -> Preset | None:
     """Return the layout that a config's block such as `[corpora.dev]` reads; None if the reader is unknown."""
     layout = _reader_layout(reader)
-    return layout and layout._replace(skip_invalid=bool(reader.get("skip_invalid", False)))
+    return layout._replace(skip_invalid=True) if layout and reader.get("skip_invalid") else layout
 
 
 def _reader_layout(reader: Mapping[str, Any]) -> Preset | None:

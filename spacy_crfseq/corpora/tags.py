@@ -13,6 +13,8 @@ from ..schemes import LETTERS, MODEL_SCHEMES, OUTSIDE, find_invalid, is_tag
 
 UNNAMED = "SPAN"
 """The type of spans whose tags have none, such as the words of segmented text in B, M, E and S."""
+SHOWN = 12
+"""Labels that a message shows."""
 COVERED = 0.95
 """Share of the tags whose prefixes a scheme has, from which the others are mistakes."""
 _PREFIXES = frozenset("".join(LETTERS.values())) - {OUTSIDE}
@@ -101,3 +103,20 @@ def _form_of(tag: str) -> tuple[str, str]:
     if prefix in _PREFIXES and label and label != OUTSIDE:
         return "last", f"{prefix}-{label}"
     return "", tag
+
+
+def alike(labels: Iterable[str]) -> list[str]:
+    """Return the labels that differ from another one by case and white space only, those of a kind side by side."""
+    kinds: dict[str, list[str]] = {}
+    for label in sorted(set(labels)):
+        kinds.setdefault("".join(label.split()).casefold(), []).append(label)
+    return [label for kind in kinds.values() if len(kind) > 1 for label in kind]
+
+
+def alike_message(labels: Iterable[str]) -> str:
+    """Return a message on such labels, with the first few; an empty string if there are none."""
+    twins = alike(labels)
+    if not twins:
+        return ""
+    shown = ", ".join([*map(repr, twins[:SHOWN]), *(["..."] if len(twins) > SHOWN else [])])
+    return f"labels differ by case or white space only: {shown}. Write them alike."

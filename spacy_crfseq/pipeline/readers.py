@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from spacy.language import Language
+from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import minibatch
 from spacy.vocab import Vocab
@@ -54,6 +55,7 @@ from ..corpora.lines import FilePart, Invalid, OnError, check_file, checked, cut
 from ..corpora.paths import corpus_files, resolve
 from ..corpora.spans import Notes, SpanRules, Tokenize, without_scores
 from ..corpora.splitting import SPACES
+from ..corpora.tags import SHOWN
 from ..corpora.xml import XMLForm
 from ..errors import ConfigError, DataError, FormatError
 from ..schemes import SPAN_SCHEMES, scheme_named
@@ -61,7 +63,7 @@ from .doc_builder import SPANS, CorpusSettings, DocBuilder, Gold, LabelledText, 
 from .evidence import register_extensions
 from .overrides import spacy_command
 from .tasks import Annotation
-from .texts import chunks_key, load_docs, missing_columns, read_parts, unit_of
+from .texts import chunks_key, load_docs, missing_columns, predicted_labels, read_parts, unit_of
 
 PASSAGE = 25
 """Sentences of a passage."""
@@ -627,7 +629,25 @@ def read_gold(
         examples = list(read_examples(nlp, path, layout, given=seen, unit=unit, chunks_key=key))
     if not examples:
         raise DataError(f"{path} holds no documents.")
+    for column, known in predicted_labels(nlp).items():
+        there = {label for example in examples for label in _labels_in(example.reference, column, key)}
+        if column in columns and there and known.isdisjoint(there):
+            both = f"the file has {_some(there)}, the model {_some(known)}"
+            warnings.warn(
+                f"{path}: no label of {column} is one of the model: {both}. Give them one name.", stacklevel=3
+            )
     return GoldFile(examples, columns, tuple(seen))
+
+
+def _labels_in(doc: Doc, column: str, key: str) -> Iterable[str]:
+    if column in SPANS:
+        spans = doc.ents if column == "ent" else doc.spans.get(key, ())
+        return (span.label_ for span in spans)
+    return filter(None, (token.tag_ for token in doc)) if column == "tag" else ()
+
+
+def _some(labels: Iterable[str]) -> str:
+    return ", ".join([*sorted(labels)[:SHOWN], *(["..."] if len(set(labels)) > SHOWN else [])])
 
 
 def _holds(doc: Any, column: str, key: str) -> bool:

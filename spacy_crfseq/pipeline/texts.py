@@ -340,15 +340,25 @@ def _read_docbin(source: Path) -> Any:
 
 def predicted_columns(nlp: Language) -> set[str]:
     """Return which columns of corpus files a pipeline predicts."""
+    return {column for name, pipe in nlp.pipeline for column in _columns_of(nlp, name, pipe)}
+
+
+def _columns_of(nlp: Language, name: str, pipe: Any) -> list[str]:
     from .component import CRFComponent
 
-    columns = set()
+    if isinstance(pipe, CRFComponent):
+        return [pipe.annotation.column]
+    return [_ASSIGNED[key] for key in nlp.get_pipe_meta(name).assigns if key in _ASSIGNED]
+
+
+def predicted_labels(nlp: Language) -> dict[str, set[str]]:
+    """Return the labels that the components of a pipeline predict, by columns, of those whose components know any."""
+    labels = dict[str, set[str]]()
     for name, pipe in nlp.pipeline:
-        if isinstance(pipe, CRFComponent):
-            columns.add(pipe.annotation.column)
-        else:
-            columns.update(_ASSIGNED[key] for key in nlp.get_pipe_meta(name).assigns if key in _ASSIGNED)
-    return columns
+        if known := getattr(pipe, "labels", ()):
+            for column in _columns_of(nlp, name, pipe):
+                labels.setdefault(column, set()).update(known)
+    return labels
 
 
 def chunks_key(nlp: Language) -> str:

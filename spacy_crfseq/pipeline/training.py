@@ -31,6 +31,7 @@ from spacy import util
 from spacy.language import Language
 from spacy.training import Example
 
+from ..corpora.tags import alike_message
 from ..errors import DataError
 from ..features.encoder import FrozenEncoder
 from ..features.protocol import LabelAttributes
@@ -170,6 +171,8 @@ class Training:
         tags_of_terms = [corpus.tags for corpus in texts.terms.values()]
         texts = texts._replace(tags=self._choose_tags(texts.corpus.tags, tags_of_terms, labels, made_up))
         _warn(self.model, texts.corpus.absent, nlp)
+        if said := alike_message(self.model.annotation.public_labels(texts.tags)):
+            util.logger.warning("[%s] %s", self.model.name, said[0].upper() + said[1:])
         if self.plan.source is None:
             _warn_of_no_outside(self.model, [texts.corpus.tags, *tags_of_terms], texts.corpus.data)
         return texts

@@ -10,6 +10,7 @@ in JSON, and lists of tokens with tags as in the data sets of Hugging Face.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from html.parser import HTMLParser
 from pathlib import Path
@@ -19,7 +20,7 @@ from ...errors import DataError, FormatError
 from .inception import is_cas, of_cas
 from .json_values import is_pair, json_values
 from .records import Annotated, CharSpan, Item, Skipped, SkippedError
-from .span_values import listed, spans_of, token_spans
+from .span_values import LABELS, STARTS, listed, spans_of, token_spans
 from .tagged import TagColumns
 
 SPANS = ("label", "labels", "entities", "ents", "annotations", "ner")
@@ -30,6 +31,7 @@ PREDICTED = ("spans", "predictions", "predicted")
 WORDS = ("tokens", "tokenized_text", "words")
 _BINARY_VIEW = "ner"
 """Prodigy's interface for accepting or rejecting one span; the other interfaces annotate the whole text."""
+_JSON_SPANS = re.compile(r"\s*(```(json)?)?\s*[\[{]")
 _TOOL_KEYS = frozenset({"created_at", "updated_at", "annotator", "unique_id", "lead_time", "file_upload"})
 
 
@@ -102,8 +104,28 @@ def _of_spans(entry: Mapping[str, Any], _: TagColumns) -> Annotated:
         return Annotated(text, _agreed({key: spans_of(items) for key, items in lists.items()}))
     keys = [key for key in PREDICTED if entry.get(key) is not None]
     if not keys or (isinstance(meta, dict) and "measure" in meta):  # chosen by `active`, and predicted
-        raise SkippedError("not annotated")
+        raise SkippedError(_unannotated(entry))
     return Annotated(text, spans_of(listed(entry, keys[0])))
+
+
+def _unannotated(entry: Mapping[str, Any]) -> str:
+    """Return why a record without spans is left out, with its keys under which there may be some."""
+    others = [key for key, value in entry.items() if key not in (*WORDS, "text", "meta") and _may_be_spans(value)]
+    if not others:
+        return "not annotated"
+    keys = " and ".join(f'"{key}"' for key in others)
+    return f'not annotated, with {keys}, which are not read (rename what has spans to "entities")'
+
+
+def _may_be_spans(value: Any) -> bool:
+    """Whether a value, perhaps in JSON itself, holds objects or lists that begin as a span does."""
+    if isinstance(value, str):
+        return bool(_JSON_SPANS.match(value))
+    if isinstance(value, dict):
+        return not value.keys().isdisjoint((*STARTS, *LABELS)) or any(map(_may_be_spans, value.values()))
+    items = value if isinstance(value, list) else []
+    is_span = len(items) >= 3 and type(items[0]) is type(items[1]) is int and isinstance(items[2], str)
+    return is_span or any(_may_be_spans(item) for item in items if isinstance(item, (dict, list)))
 
 
 def _agreed(lists: Mapping[str, list[CharSpan]]) -> list[CharSpan]:
@@ -228,7 +250,7 @@ def _of_words(entry: Mapping[str, Any], columns: TagColumns) -> Annotated:
         return columns.annotated(text, words, column, entry[column])
     keys = [name for name in (*SPANS, *PREDICTED) if entry.get(name) is not None]
     if not keys:
-        raise SkippedError("not annotated")
+        raise SkippedError(_unannotated(entry))
     # GLiNER's "ner" counts to the last word, as Prodigy's "token_end" does; other programs to the word after it
     spans = token_spans(listed(entry, keys[0]), words, inclusive=keys[0] == "ner")
     return Annotated(text, spans, words=words)

@@ -74,6 +74,7 @@ def sentence_of(
             notes.unsure += 1
             unknown.append(tokens.touched(span.start, span.end))
         elif reason := _mismatch(span, tokens, text.text):
+            notes.n_short += _is_short(span, tokens, text.text)
             lose(span, reason, notes.spans)
         else:
             usable.append(span)
@@ -127,6 +128,11 @@ def _mismatch(span: CharSpan, tokens: TokenBounds, text: str) -> str:
     if not fits or words[place.start].isspace() or words[place.stop - 1].isspace():
         return f"does not match the tokens {' '.join(words[i] for i in place)!r}"
     return ""
+
+
+def _is_short(span: CharSpan, tokens: TokenBounds, text: str) -> bool:
+    """Whether a span would fit if its end were that of the last character, not the one after it."""
+    return not _mismatch(span._replace(end=span.end + 1), tokens, text)
 
 
 def _resolved(spans: Sequence[CharSpan]) -> tuple[list[CharSpan], list[CharSpan], list[CharSpan]]:

@@ -87,7 +87,8 @@ def _sentences(
         yield FormatError(
             path,
             0,
-            f"{lost:,} of {total:,} spans cannot be used, such as {examples}. Are positions those of characters?",
+            f"{lost:,} of {total:,} spans cannot be used, such as {examples}."
+            f"{notes.short_ends(lost) or ' Are positions those of characters?'}",
         )
     elif failed(len(strange), total):
         examples = "; ".join(f"line {line}: {what}" for line, what in strange[:2])

@@ -98,11 +98,13 @@ class Notes:
     unmatched: Spans that came as texts, with their line, which are not at a place of their own, and why.
     unsure: The number of spans below the least score.
     unscored: The number of spans that the least score cannot judge, as they have none.
+    n_short: The number of spans that cannot be used, but could if they ended one character later.
     n_scored, n_doubtful: The number of spans with a score, and of those below `DOUBTFUL`; and their lowest and highest.
     """
 
     def __init__(self) -> None:
         self.skipped, self.total, self.unsure, self.unscored = Counter[str](), 0, 0, 0
+        self.n_short = 0
         self.n_scored, self.n_doubtful, self.lowest, self.highest = 0, 0, inf, -inf
         self.spans: list[tuple[int, str]] = []
         self.overlapping: list[tuple[int, str]] = []
@@ -115,6 +117,13 @@ class Notes:
             self.n_scored += 1
             self.n_doubtful += span.score < DOUBTFUL
             self.lowest, self.highest = min(self.lowest, span.score), max(self.highest, span.score)
+
+    def short_ends(self, n_lost: int) -> str:
+        """Return a sentence on ends that are one short, if most of the spans that are lost have such."""
+        if 2 * self.n_short <= n_lost:
+            return ""
+        ends = f"The ends of {self.n_short:,} of them are one short"
+        return f" {ends}: give the number of the character behind the last one, as Python does."
 
     def messages(self, path: Path, listed: int = LISTED) -> list[tuple[str, list[str]]]:
         """Return messages, each with a list of places."""
@@ -137,7 +146,7 @@ class Notes:
             said = f"{path}: {count_of(len(places), 'span')} left out that came as a text: {counts}."
             lines.append((said, [*places[:listed], *more]))
         for spans, text in (
-            (self.spans, "cannot be used; the tokens there count as not annotated."),
+            (self.spans, f"cannot be used; the tokens there count as not annotated.{self.short_ends(len(self.spans))}"),
             (
                 self.overlapping,
                 "left out because of an overlap with one of a higher score or, of the same score, a longer one.",

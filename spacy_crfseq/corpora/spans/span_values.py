@@ -127,6 +127,8 @@ def _advice(value: Any) -> str:
     """Return what is wrong with texts of spans without positions, else with labels of whole texts."""
     items = [*value.values()] if isinstance(value, dict) else value if isinstance(value, list) else []
     texts = [_first(item, PHRASES) if isinstance(item, dict) else item for item in items]
+    if items and all(isinstance(item, (str, list)) for item in items):
+        return " Positions are missing: give start, end and label of each span. Labels of whole texts cannot be learnt."
     labelled = isinstance(value, dict) or any(isinstance(item, dict) and _first(item, LABELS) for item in items)
     if labelled and texts and all(isinstance(text, (str, list)) for text in texts):
         return " The positions are missing: give start and end in characters, or texts with labels and --match all."

@@ -19,7 +19,7 @@ import numpy as np
 
 from ...corpora import Sentence
 from ...corpora.columns import others_at
-from ...corpora.tags import other_scheme
+from ...corpora.tags import alike_message, other_scheme
 from ...errors import FormatError, count_of
 from ...schemes import OUTSIDE, all_invalid, decode_lenient, describe_invalid, describe_unreadable, find_invalid, is_tag
 from .._pages.spans import text_of
@@ -465,9 +465,8 @@ def _of_labels(name: str, column: Column) -> list[Finding]:
         places = [f"{column.first[label]}: {label!r}{near(label)}" for label in rare]
         places.sort(key=lambda place: "did you mean" not in place)
         warn(text, (*places[:KEPT], *(["..."] if len(places) > KEPT else [])))
-    folded = Counter(label.casefold() for label in column.labels)
-    if twins := sorted(label for label in column.labels if folded[label.casefold()] > 1):
-        warn(f"labels differ by case only: {_some(twins)}. Write them alike.")
+    if said := alike_message(column.labels):
+        warn(said)
     if column.conflicts.count:
         number = count_of(column.conflicts.count, "repeated sentence")
         warn(f"{number} labelled differently. Make them agree.", column.conflicts.shown())

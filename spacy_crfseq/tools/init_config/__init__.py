@@ -13,6 +13,7 @@ import re
 import runpy
 import shlex
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
@@ -34,13 +35,14 @@ from thinc.api import Config
 
 from ... import processes
 from ...cli.console import printer
-from ...corpora import DOCBIN, Preset, Sentence, guess, layouts
+from ...corpora import DOCBIN, SPAN_COLUMNS, Preset, Sentence, guess, layouts
 from ...corpora.columns import MISSING_ENTITY
 from ...corpora.guessing import find_layout, with_scheme
 from ...corpora.layouts import read_spans
 from ...corpora.outputs import STDOUT, check_output_file, locked
 from ...corpora.paths import corpus_files, resolve_all
 from ...corpora.spans import INCORRECT
+from ...corpora.tags import alike_message
 from ...corpora.word_classes import PARTS, lookups_languages
 from ...errors import ConfigError, CrfError, FormatError, suggest
 from ...files import digest, write_text
@@ -79,6 +81,8 @@ LEAST, LEAD = 0.2, 1.3
 how many times as large as that of the next language it must be."""
 
 
+NO_LABELS = ("", "_", OUTSIDE, MISSING_ENTITY)
+"""Tags of tokens without a label."""
 CHARACTERS = 0.95
 """Share of the tokens that are single characters, from which a corpus counts as one of characters."""
 
@@ -177,12 +181,16 @@ def _check_corpus(path: Path, layout: Preset, lang: str, columns: Sequence[str])
 
     if layout.name == DOCBIN or layout.form is not None:
         return
-    annotated = False
+    found: dict[str, set[str]] = {column: set() for column in columns}
     for sentence in CorpusReader(CorpusSettings(path, layout)).sentences(_language(lang)):
-        for column in columns:
-            annotated |= not {"", "_", OUTSIDE, MISSING_ENTITY}.issuperset(sentence.columns.get(column, ()))
-    if not annotated:
+        for column, tags in found.items():
+            tags.update(sentence.columns.get(column, ()))
+    labels = {column: {tag for tag in tags if tag not in NO_LABELS} for column, tags in found.items()}
+    if not any(labels.values()):
         raise FormatError(path, 0, f"nothing is annotated ({' or '.join(columns)}), so nothing can be learned.")
+    for column, tags in labels.items():
+        if said := alike_message(tag[2:] if column in SPAN_COLUMNS else tag for tag in tags):
+            warnings.warn(f"{path}: {column}: {said}", stacklevel=2)
 
 
 def _unit(tasks: Sequence[str], layout: Preset, goal: str, train: Path | None) -> str:

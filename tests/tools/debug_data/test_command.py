@@ -98,7 +98,7 @@ LONG = "x" * 90 + " O\n\n" + "a O\n" * 300
     ("Ada NNP B-PER\nlives VBZ O\n\n" * 9, None, "word,ent", "fail", ["looks like --format conll2002"]),
     (GOOD * 5 + "Lima B-Loc\n\n", GOOD + "Acme B-ORG\n\n", "word,ent", "warn", [
         "1 label on fewer than 5 spans: Loc (1)",
-        "labels differ by case only: LOC, Loc",
+        "labels differ by case or white space only: 'LOC', 'Loc'",
         "1 label in dev only, which can never be predicted: ORG",
     ]),
     (GOOD + OTHER, GOOD, "word,ent", "warn", [
