@@ -14,6 +14,7 @@ curve and none, by two standard errors, and a prior keeps a curve near the one t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -38,8 +39,8 @@ FOLDS = 20
 SPREAD = 1.0
 """Standard deviation of the normal prior on log T.  It has less weight than one prediction, and keeps the temperature
 of a small sample finite if all predictions are correct or all are wrong."""
-COARSE = np.linspace(-3.0, 3.0, 13)
-"""Initial temperatures as logarithms, because the loss may have several minima."""
+HOTTEST, COARSE = 3.0, 0.5
+"""Temperatures are from about exp(-3) to exp(3), and are looked for downhill from 1 in steps of their logarithm."""
 FINE = np.linspace(-0.5, 0.5, 9)
 """Further temperatures around the best one; between these, a parabola has the minimum."""
 CLEAR = 2
@@ -173,15 +174,20 @@ def fit_temperature(probabilities_at: Callable[[float], ArrayLike], correct: Arr
         raise DataError("There are no predictions to fit a temperature to.")
     home = np.asarray(fold, np.int64)
 
-    def tried(points: Values) -> tuple[list[Values], Values]:
-        """Return probabilities and losses [points, folds] at temperatures."""
-        p = [np.asarray(probabilities_at(float(np.exp(point))), np.float64) for point in points]
-        return p, np.array([np.bincount(home, log_losses(each, right)) for each in p])
+    @cache
+    def at(point: float) -> tuple[Values, Values]:
+        """Return probabilities [S] and losses of folds at a temperature's logarithm."""
+        p = np.asarray(probabilities_at(float(np.exp(point))), np.float64)
+        return p, np.bincount(home, log_losses(p, right)).astype(np.float64)
 
-    _, losses = tried(COARSE)
-    points = FINE + COARSE[np.argmin(losses.sum(axis=1) + 0.5 * (COARSE / SPREAD) ** 2)]
-    points = points[np.abs(points) <= COARSE[-1]]
-    p, losses = tried(points)
+    def cost(point: float) -> float:
+        return float(at(point)[1].sum() + 0.5 * (point / SPREAD) ** 2)
+
+    middle = 0.0
+    while (lower := min((middle - COARSE, middle, middle + COARSE), key=cost)) != middle and abs(lower) <= HOTTEST:
+        middle = lower
+    points = middle + FINE
+    p, losses = [at(point)[0] for point in points.tolist()], np.array([at(point)[1] for point in points.tolist()])
     costs, odds = losses.sum(axis=1) + 0.5 * (points / SPREAD) ** 2, [_log_odds(each) for each in p]
     held_out = np.empty(n)
     for number in range(losses.shape[1]):

@@ -44,28 +44,43 @@ class Calibrations(NamedTuple):
     skipped: dict[str, str]
 
 
+class CalibrationSettings(NamedTuple):
+    """What is fitted and shown.
+
+    bins (int): Bins of the reliability table.
+    equal_mass (bool): With equal numbers of predictions, instead of equal width.
+    by_type (bool): Also fit a curve to the spans of each type, if they help.
+    recall (Sequence[str]): Wanted shares of covered spans, see `recall.read_recalls`.
+    """
+
+    bins: int = 10
+    equal_mass: bool = False
+    by_type: bool = False
+    recall: Sequence[str] = ()
+
+
+USUAL = CalibrationSettings()
+
+
 def calibrate(
     model: str | Path,
     file: Path,
     layout: Format = None,
     output: Path | None = None,
+    *,
     component: list[str] | None = None,
-    bins: int = 10,
-    equal_mass: bool = False,
-    by_type: bool = False,
-    recall: Sequence[str] = (),
     given: str | None = None,
+    settings: CalibrationSettings = USUAL,
     force: bool = False,
 ) -> Calibrations:
     """Fit the calibration of components on an annotated file and store it with the model.
 
-    recall (Sequence[str]): Wanted shares of covered spans, see `recall.read_recalls`.
     force (bool): Replace a pipeline that is at `output`, unless it is `model`.
     RAISES CrfError: If a component cannot be calibrated, or a file cannot be read or written.
     """
     from ...pipeline.readers import read_gold
 
-    wanted = read_recalls(recall)
+    wanted = read_recalls(settings.recall)
     if output is None and model_folder(model) != Path(model):
         raise ConfigError(f"{model} is a package. Give --output DIR for the calibrated pipeline.")
     if output is not None:
@@ -75,7 +90,7 @@ def calibrate(
     examples = read_gold(nlp, file, layout_of(file, layout, nlp), names_of(given)).examples
 
     def work(pipe: CRFComponent, docs: list[Doc]) -> ComponentCalibration:
-        return _calibrated(pipe, examples, docs, bins, equal_mass, by_type, wanted)
+        return _calibrated(pipe, examples, docs, settings, wanted)
 
     done = Calibrations(*for_each_component(nlp, pipes, examples, work, required=bool(component)))
     if not done.results:
@@ -91,9 +106,7 @@ def _calibrated(
     pipe: CRFComponent,
     examples: Sequence[Example],
     docs: list[Doc],
-    n_bins: int,
-    equal_mass: bool,
-    by_type: bool,
+    settings: CalibrationSettings,
     wanted: Mapping[str, float],
 ) -> ComponentCalibration:
     from ...training.compatibility import check_global
@@ -117,9 +130,9 @@ def _calibrated(
     after, _ = judge(pipe, examples, docs, pipe.posterior(docs, preset=True, temperature=temperature))
     curve = types = None
     if not after.plain:
-        curve, types = fit_types(after, by_type=by_type)
+        curve, types = fit_types(after, by_type=settings.by_type)
         after = after.with_probabilities((types or curve).held_out)
-    tables = [certainty(one, n_bins, equal_mass=equal_mass) for one in (judged, after)]
+    tables = [certainty(one, settings.bins, equal_mass=settings.equal_mass) for one in (judged, after)]
     recalls = _covered(pipe, examples, docs, temperature, wanted) if wanted else None
     first, last = (table for table in tables if table is not None)
     return ComponentCalibration(judged.unit, curve, types, first, last, recalls)

@@ -15,7 +15,7 @@ from ...corpora.layouts import Asked
 from ...corpora.paths import joined
 from ...inference.reliability import FEW
 from ...schemes import ANY
-from . import ComponentCalibration, calibrate
+from . import CalibrationSettings, ComponentCalibration, calibrate
 
 
 @command("calibrate", "Use")
@@ -77,11 +77,8 @@ def calibrate_cli(
         layout=Asked(format, columns, scheme, encoding, None, outside, min_score, match, skip_invalid),
         output=output,
         component=component,
-        bins=bins,
-        equal_mass=equal_mass,
-        by_type=by_type,
-        recall=recall or (),
         given=given,
+        settings=CalibrationSettings(bins, equal_mass, by_type, recall or ()),
         force=force,
     )
     for name, reason in done.skipped.items():

@@ -15,7 +15,7 @@ from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.pipeline.readers import read_examples
 from spacy_crfseq.schemes import TagSpan
 from spacy_crfseq.tools._pages.coverage import coverage
-from spacy_crfseq.tools.calibrate import calibrate
+from spacy_crfseq.tools.calibrate import CalibrationSettings, calibrate
 from spacy_crfseq.tools.calibrate.recall import read_recalls
 from spacy_crfseq.tools.evaluate import evaluate
 from tests.commands import Corpus, Run, refused, worked
@@ -55,7 +55,7 @@ def covered_by(model: Path, file: Path) -> tuple[dict[str, int], dict[str, int]]
 
 def test_the_lower_end_of_the_interval_reaches_the_wanted_share(model: Path, corpus: Corpus) -> None:
     total, before = covered_by(model, corpus.dev)
-    done = calibrate(model, corpus.dev, "conll2003", recall=["0.8"]).results["crf_ner"]
+    done = calibrate(model, corpus.dev, "conll2003", settings=CalibrationSettings(recall=["0.8"])).results["crf_ner"]
     assert done.recalls is not None
     stored = json.loads((model / "crf_ner" / "cfg").read_text())["cover"]
     assert stored == done.recalls.thresholds
@@ -67,7 +67,11 @@ def test_the_lower_end_of_the_interval_reaches_the_wanted_share(model: Path, cor
             {**{label: hits[label] / total[label] for label in total}, "all": sum(hits.values()) / sum(total.values())}
         )
     assert done.recalls.after.labels[-1].low >= 0.8
-    higher = calibrate(model, corpus.dev, "conll2003", recall=["0.85"]).results["crf_ner"].recalls
+    higher = (
+        calibrate(model, corpus.dev, "conll2003", settings=CalibrationSettings(recall=["0.85"]))
+        .results["crf_ner"]
+        .recalls
+    )
     assert higher is not None
     assert higher.thresholds["*"] < stored["*"]
     assert higher.before == done.recalls.before, "what was stored before is not in use"
@@ -161,15 +165,16 @@ def test_what_cannot_be_covered_is_refused_and_nothing_written(run: Run, model: 
 def test_a_tagger_has_no_spans_to_cover(trained: Path, corpus: Corpus, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="its tags mark no spans"):
         calibrate(
-            trained / "model-best", corpus.dev, "conll2003", tmp_path / "new", component=["crf_tagger"], recall=["0.9"]
-        )
+            trained / "model-best", corpus.dev, "conll2003", tmp_path / "new", component=["crf_tagger"],
+            settings=CalibrationSettings(recall=["0.9"]),
+        )  # fmt: skip
 
 
 def test_a_label_without_spans_in_the_file(model: Path, tmp_path: Path, corpus: Corpus) -> None:
     text = re.sub(r"[BI]-LOC$", "O", corpus.dev.read_text(), flags=re.MULTILINE)
     (tmp_path / "dev.conll").write_text(text)
     with pytest.raises(DataError, match="the file has no spans of 'LOC'"):
-        calibrate(model, tmp_path / "dev.conll", "conll2003", recall=["LOC=0.9"])
+        calibrate(model, tmp_path / "dev.conll", "conll2003", settings=CalibrationSettings(recall=["LOC=0.9"]))
 
 
 def test_coverage_counts_spans_whose_words_are_all_in_spans() -> None:
