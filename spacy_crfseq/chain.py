@@ -121,13 +121,7 @@ class Chain:
 
     def pair_marginals(self) -> Floats:
         """Return P(y_{t-1} = i, y_t = j | x) [..., L, L]; zeros at the first token of a sequence."""
-        scores, offsets, _ = self._lattice
-        n_tokens, n = scores.emissions.shape
-        steps = np.array(np.broadcast_to(scores.transitions, (n_tokens, n, n)), order="C")
-        scores = scores._replace(transitions=steps)
-        grad = scores.zeros_like()
-        self._add_expectations(scores, np.ones(len(offsets) - 1), grad)
-        return self._spread(grad.transitions, 0)
+        return self._spread(self._lattice.pair_marginals(), 0)
 
     def viterbi(self) -> Ints:
         """Return the labels of the most probable labelling of each sequence (Viterbi 1967)."""

@@ -105,9 +105,13 @@ def test_marginals_and_entropies(case: Case) -> None:
     np.testing.assert_allclose(
         case.posterior.label_probabilities(labels), marginals[np.arange(len(labels)), labels], **LIMITS
     )
+    pairs = np.concatenate([part.pairs for part in case.posterior.pair_marginals()])
     for tokens, paths, shares, entropy in zip(*case[1:], entropies, strict=True):
-        expected = (shares[:, None, None] * (paths[:, :, None] == np.arange(marginals.shape[1]))).sum(0)
-        np.testing.assert_allclose(marginals[tokens], expected, **LIMITS)
+        chosen = paths[:, :, None] == np.arange(marginals.shape[1])
+        np.testing.assert_allclose(marginals[tokens], (shares[:, None, None] * chosen).sum(0), **LIMITS)
+        steps = np.einsum("p,pti,ptj->tij", shares, chosen[:, :-1].astype(float), chosen[:, 1:].astype(float))
+        np.testing.assert_allclose(pairs[tokens][1:], steps, **LIMITS)
+        assert not pairs[tokens][:1].any()
         np.testing.assert_allclose(entropy, -(shares * np.log(np.maximum(shares, 1e-300))).sum(), **LIMITS)
 
 

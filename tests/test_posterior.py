@@ -126,6 +126,22 @@ def test_marginals(case: Case) -> None:
         np.testing.assert_allclose(marginals, reference.marginals(scores), **EXACT)
 
 
+@given(cases())
+def test_pair_marginals(case: Case) -> None:
+    n, n_tokens = case.posterior.source.n_labels, case.posterior.n_tokens
+    labels, pairs = np.full((n_tokens, n), np.nan), np.full((n_tokens, n, n), np.nan)
+    for part in case.posterior.pair_marginals():
+        labels[part.tokens], pairs[part.tokens] = part.labels, part.pairs
+    np.testing.assert_array_equal(labels, case.posterior.marginals())
+    for scores, found in case.parts(pairs):
+        paths, shares = reference.probabilities(scores)
+        expected = np.zeros_like(found)
+        for path, share in zip(paths, shares, strict=True):
+            for t in range(1, len(path)):
+                expected[t, path[t - 1], path[t]] += share
+        np.testing.assert_allclose(found, expected, **EXACT)
+
+
 def check_spans(case: Case, limits: dict[str, float]) -> None:
     """Compare the probabilities of all spans of the text, a batch of spans that do not overlap at a time."""
     for number, (scores, tokens) in enumerate(case.parts(np.arange(case.posterior.n_tokens))):
@@ -347,15 +363,18 @@ def test_an_empty_text() -> None:
     assert case.posterior.expected_f(nothing) == 0
 
 
-@pytest.mark.parametrize("ask", ["log_probabilities", "marginals", "entropies", "sample", "expected_f"])
+@pytest.mark.parametrize(
+    "ask", ["log_probabilities", "marginals", "pair_marginals", "entropies", "sample", "expected_f"]
+)
 def test_a_text_without_any_labelling(ask: str) -> None:
     problem = random_problem(np.random.default_rng(0), n_labels=3, lengths=[2, 1, 0, 2], shared=True)
     allowed = np.ones((5, 3), np.bool_)
     allowed[4] = False
     posterior = make_case(problem, all_allowed(3), allowed).posterior
-    arguments: dict[str, tuple[Any, ...]] = {"marginals": (), "entropies": (), "sample": (2, np.random.default_rng(0))}
+    arguments: dict[str, tuple[Any, ...]] = dict.fromkeys(("marginals", "pair_marginals", "entropies"), ())
+    arguments["sample"] = 2, np.random.default_rng(0)
     with pytest.raises(DataError, match="Sequence 3 of"):
-        getattr(posterior, ask)(*arguments.get(ask, (np.zeros(5, np.int32),)))
+        list(getattr(posterior, ask)(*arguments.get(ask, (np.zeros(5, np.int32),))))
 
 
 @pytest.mark.parametrize("setting", [{"expected_f": 0}, {"expected_f": 1.1}, {"beta": 0}, {"beta": float("inf")}])

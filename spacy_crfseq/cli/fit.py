@@ -143,6 +143,12 @@ def fit_cli(
     start: Annotated[
         str | None, typer.Option("--from", metavar="MODEL", help="Trained pipeline to continue from")
     ] = None,
+    teacher: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="Trained pipeline to learn from on raw texts, with --raw")
+    ] = None,
+    raw: Annotated[
+        str | None, typer.Option(metavar="TEXTS", help="Raw texts for --teacher to label, as those of tag")
+    ] = None,
     dask: options.Dask = None,
     folds: Annotated[
         int | None, typer.Option("--cross-validate", metavar="K", help="Cross-validate on K folds first")
@@ -167,6 +173,10 @@ def fit_cli(
     the same name, and learns how to change them. The config may name only new texts, or all: what these lack is kept,
     what they have in addition, such as new labels or templates, begins with weights of zero.
 
+    --teacher MODEL --raw TEXTS also learns from a larger trained pipeline what it makes of raw texts: the probabilities
+    of its labels, instead of gold labels. The components have a term named teacher for that, whose weight is another
+    setting: --components.NAME.terms.teacher.weight 0.3. The teacher is not needed afterwards.
+
     A run of more than half a minute leaves a checkpoint in the output folder, and removes it when it is complete. After
     a power cut or a kill, the same command with --resume reads the corpus again and continues from there; the result is
     that of an uninterrupted run.
@@ -184,6 +194,12 @@ def fit_cli(
           --paths.train train.conll
     """
     overrides, schedule = options.config_overrides(ctx, config_path), Schedule(evaluate_every, patience)
+    if (teacher is None) != (raw is None):
+        raise ConfigError("--teacher labels raw texts: give both, --teacher MODEL and --raw TEXTS.")
+    if teacher is not None and raw is not None:
+        from ..pipeline.teacher import with_teacher
+
+        overrides = with_teacher(config_path, overrides, teacher, raw)
     if group is not None and folds is None:
         raise ConfigError("--group keeps texts together in folds: give --cross-validate K, too.")
     if output is None and folds is None:

@@ -63,6 +63,16 @@ class Lattice(NamedTuple):
         self._possible(log_z)
         return shares
 
+    def pair_marginals(self) -> Floats:
+        """Return P(y_{t-1} = i, y_t = j | x) [T, S, S], by the forward-backward algorithm; zeros at first tokens."""
+        n_tokens, n = self.scores.emissions.shape
+        steps = np.array(np.broadcast_to(self.scores.transitions, (n_tokens, n, n)), order="C")
+        scores, log_z = self.scores._replace(transitions=steps), np.zeros(len(self.offsets) - 1)
+        grad, ones = scores.zeros_like(), np.ones(len(log_z))
+        kernels.lattice.log_loss(scores, self.offsets, kernels.lattice.NO_LABELS, ones, grad, log_z=log_z)
+        self._possible(log_z)
+        return grad.transitions
+
     def nbest(self, k: int) -> NBest:
         """Return the k most probable labellings of each sequence and their exact probabilities, in float64.
 

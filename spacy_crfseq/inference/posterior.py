@@ -49,6 +49,28 @@ class Piece(NamedTuple):
         np.add.at(out, (np.arange(len(shares))[:, None], self.states), shares)
         return out
 
+    def pair_marginals(self, n_labels: int) -> Floats:
+        """Return P(y_{t-1} = i, y_t = j | x) [T, L, L], zeros at the first token of a sequence."""
+        shares = self.lattice.pair_marginals()
+        if self.states is None or not len(shares):
+            return shares
+        out, tokens = np.zeros((len(shares), n_labels, n_labels)), np.arange(1, len(shares))
+        places = tokens[:, None, None], self.states[:-1, :, None], self.states[1:, None, :]
+        np.add.at(out, places, shares[1:])
+        return out
+
+
+class PairMarginals(NamedTuple):
+    """The probabilities of the labels, and of two labels in a row, of the tokens of a part of a text.
+
+    labels (Floats): [T, L] P(y_t = j | x).
+    pairs (Floats): [T, L, L] P(y_{t-1} = i, y_t = j | x), zeros at the first token of a sequence.
+    """
+
+    tokens: slice
+    labels: Floats
+    pairs: Floats
+
 
 class Posterior(NamedTuple):
     """P(y | x) of N sequences with T tokens and L labels.
@@ -121,6 +143,15 @@ class Posterior(NamedTuple):
         parts = [piece.marginals(self.source.n_labels) for piece in self._constrained()]
         nothing = np.zeros((0, self.source.n_labels), np.float32)
         return parts[0] if len(parts) == 1 else np.concatenate([nothing, *parts])
+
+    def pair_marginals(self) -> Iterator[PairMarginals]:
+        """Yield the probabilities of labels and label pairs, a part of the text at a time, as pairs take much memory.
+
+        RAISES DataError: As `marginals`.
+        """
+        n_labels = self.source.n_labels
+        for piece in self._constrained(n_labels**2):
+            yield PairMarginals(piece.tokens, piece.marginals(n_labels), piece.pair_marginals(n_labels))
 
     def possible(self) -> Bools:
         """Return whether each sequence [N] has a labelling under the constraints."""
@@ -250,9 +281,12 @@ class Posterior(NamedTuple):
     def _check(self, labels: Ints) -> None:
         kernels.borders.check_labels(labels, self.n_tokens, self.source.n_labels)
 
-    def _constrained(self) -> Iterator[Piece]:
-        """Yield the constrained scores of all sequences, a part at a time, or a sequence at a time under rules."""
-        for part in shards(self.offsets, self.source.score_width):
+    def _constrained(self, width: int = 0) -> Iterator[Piece]:
+        """Yield the constrained scores of all sequences, a part at a time, or a sequence at a time under rules.
+
+        width (int): Numbers that the caller computes for each token, if they are more than its scores.
+        """
+        for part in shards(self.offsets, max(width, self.source.score_width)):
             scores, offsets, tokens, allowed = self._scores(part)
             scores = scores.constrained(self.constraints, allowed)
             if self.rules is None:

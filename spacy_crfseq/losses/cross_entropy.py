@@ -61,10 +61,10 @@ def _with_sure_labels(batch: Batch) -> Batch:
     if not len(partly) or not len(shares.ptr):
         return batch
     numbers = MISSING - 1 - batch.gold[partly]
-    sure = np.zeros(len(shares.ptr) - 1, np.bool_)
-    single = np.flatnonzero(np.diff(shares.ptr) == 1)
-    sure[single] = shares.values[shares.ptr[single]] == SURE
-    gold, certain = batch.gold.copy(), sure[numbers]
+    first = shares.ptr[numbers]
+    certain = shares.ptr[numbers + 1] - first == 1
+    certain[certain] = shares.values[first[certain]] == SURE
+    gold = batch.gold.copy()
     gold[partly[certain]] = shares.labels[shares.ptr[numbers[certain]]]
     return batch._replace(gold=gold)
 

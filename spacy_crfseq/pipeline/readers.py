@@ -571,9 +571,13 @@ class TextReader:
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
         """Return an iterator over the examples, both docs of which are the same."""
+        return (Example(doc, doc) for doc in self.read(nlp))
+
+    def read(self, nlp: Language, others: Sequence[Language] = ()) -> Iterator[Doc]:
+        """Return an iterator over the texts; `others` as of `read_parts`."""
         parts = [FilePart(file) for file in resolve(self._path)] if self._part is None else [self._part]
-        texts = read_parts(nlp, [(part, self._layout(part.path)) for part in parts])
-        return (Example(text.doc, text.doc) for text in islice(texts, self._limit or None))
+        texts = read_parts(nlp, [(part, self._layout(part.path)) for part in parts], others)
+        return (text.doc for text in islice(texts, self._limit or None))
 
     def _layout(self, file: Path) -> Preset:
         return find_layout(file, self._asked, texts=True).layout

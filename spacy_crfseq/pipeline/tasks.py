@@ -107,6 +107,10 @@ class Annotation(ABC):
     def write(self, docs: Sequence[Doc], prediction: Prediction, tags: Sequence[str]) -> None:
         """Write predictions to `docs`."""
 
+    def mark_outside(self, doc: Doc) -> None:
+        """Mark all tokens of a gold Doc as outside of spans, if tags mark spans."""
+        return
+
     def all_tags(self, labels: Iterable[str]) -> list[str]:
         """Return the tags of a user's list of labels: types or tags."""
         return list(dict.fromkeys(labels))
@@ -367,6 +371,9 @@ class SpanGroups(Spans):
     def write(self, docs: Sequence[Doc], prediction: Prediction, tags: Sequence[str]) -> None:
         self.store(prediction, docs, tags, self.spans_key)
 
+    def mark_outside(self, doc: Doc) -> None:
+        doc.spans[self.spans_key] = []
+
     def spans_in(self, doc: Doc) -> Iterable[Span]:
         spans: Iterable[Span] = doc.spans.get(self.spans_key, [])
         return spans
@@ -480,6 +487,9 @@ class Entities(Spans):
         write_tokens(docs, ["ENT_IOB", "ENT_TYPE"], table)
         if scores is not None:
             self.store(prediction, every, tags, prediction.name)
+
+    def mark_outside(self, doc: Doc) -> None:
+        doc.set_ents([], default="outside")
 
     def spans_in(self, doc: Doc) -> Iterable[Span]:
         return doc.ents

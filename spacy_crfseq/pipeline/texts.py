@@ -76,22 +76,30 @@ def read_texts(nlp: Language, path: Path | FilePart, layout: Preset) -> Iterator
     return read_parts(nlp, [(part, layout) for part in parts])
 
 
-def read_parts(nlp: Language, parts: Sequence[tuple[FilePart, Preset]]) -> Iterator[Text]:
+def read_parts(
+    nlp: Language, parts: Sequence[tuple[FilePart, Preset]], others: Sequence[Language] = ()
+) -> Iterator[Text]:
     """Stream the texts of parts of files in their layouts, but empty texts; without annotation.
 
     A text of a corpus is a sentence, or a marked document if the pipeline reads documents.
+    others (Sequence[Language]): Pipelines that read the same texts: these have the columns, and are the documents, that
+        one of them needs.
     RAISES CrfError: If a line is reached that cannot be read, see `lines.Invalid`.
     """
     skip = parts[0][1].skip_invalid if parts else None
     invalid = Invalid(skip, partly=any(part.begin or part.end for part, _ in parts))
-    texts = (text for part, layout in parts for text in _texts_of(nlp, part, layout, invalid, named=len(parts) > 1))
+    pipelines, named = (nlp, *others), len(parts) > 1
+    texts = (text for part, layout in parts for text in _texts_of(pipelines, part, layout, invalid, named=named))
     return invalid.passing(texts)
 
 
-def _texts_of(nlp: Language, part: FilePart, layout: Preset, on_error: OnError, *, named: bool) -> Iterator[Text]:
-    is_corpus, path = layout.name not in RAW, part.path
-    documents = read_documents(path, layout, part.open(), join=unit_of(nlp) == "document")
-    given, file = given_columns(nlp, layout), str(path) if named else ""
+def _texts_of(
+    pipelines: Sequence[Language], part: FilePart, layout: Preset, on_error: OnError, *, named: bool
+) -> Iterator[Text]:
+    nlp, is_corpus, path = pipelines[0], layout.name not in RAW, part.path
+    join = any(unit_of(pipeline) == "document" for pipeline in pipelines)
+    documents, file = read_documents(path, layout, part.open(), join=join), str(path) if named else ""
+    given = list(dict.fromkeys(column for pipeline in pipelines for column in given_columns(pipeline, layout)))
 
     def note(error: FormatError) -> None:
         on_error(part.in_file(error))

@@ -5,6 +5,7 @@ A model is made of all texts, or of some sequences of the training corpus; see `
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -108,6 +109,8 @@ def collect(
     example_encoder = ExampleEncoder(encoder, PartialTable(model.annotation), strings, first, held_out)
     corpus = encode_corpus(model, example_encoder, examples)  # so that its features come first
     terms = {name: encode_term(model, plan, example_encoder, name) for name in plan.term_readers}
+    for name, texts in terms.items():
+        check_labels(model, name, texts.tags, corpus.tags)
     return TrainingSet(example_encoder, corpus, terms)
 
 
@@ -120,6 +123,22 @@ def check_weights(component: str, texts: TrainingSet) -> None:
                 f"Component {component!r}: all texts of the {name} have the weight 0, so nothing can be learned from "
                 "them. Give doc._.crf_weight, the key or column weight, or the setting weight of the reader above 0."
             )
+
+
+def check_labels(model: DocModel, name: str, tags: Sequence[str], of_corpus: Sequence[str]) -> None:
+    """Warn of labels in the texts of a term that the training corpus does not have: it contradicts them there.
+
+    RAISES DataError: If it has none of them.
+    """
+    own, known = (set(model.annotation.public_labels(some)) for some in (tags, of_corpus))
+    if not known or own <= known or not needs_labels(model.method.each_term(model.name)[name].loss):
+        return
+    more, there = (", ".join(map(repr, sorted(labels))) for labels in (own - known, known))
+    what = f"Component {model.name!r}: the texts of the term {name!r} have the labels {more}, the training corpus only"
+    how = 'If a teacher calls them otherwise, give its reader their names: labels = {"NAME": "OTHER NAME"}.'
+    if own.isdisjoint(known):
+        raise DataError(f"{what} {there}. {how}")
+    warnings.warn(f"{what} {there}. {how}", stacklevel=2)
 
 
 def encode_term(model: DocModel, plan: TrainingPlan, example_encoder: ExampleEncoder, name: str) -> EncodedCorpus:

@@ -627,3 +627,37 @@ def test_foreign_files_are_refused_and_not_run(content: bytes, tmp_path: Path, c
     with pytest.raises(ModelFileError, match="checkpoint"):
         Checkpoint.load(tmp_path / "checkpoint")
     assert capsys.readouterr().out == ""
+
+
+def test_a_pipeline_learns_from_a_teacher_on_raw_texts(fit_on: Run, paths: list[str], run: Run, tmp_path: Path) -> None:
+    fit_on("crf_tagger", "crf_ner")
+    teacher, raw, config = tmp_path / "out" / "model-best", tmp_path / "raw.txt", tmp_path / "c.cfg"
+    raw.write_text("Zed sees a quagga in Oslo .\nMary sold the blorks .\n" * 4, encoding="utf8")
+    learn = ["fit", config, "--patience 1", "--output", tmp_path / "pupil", *paths, "--teacher", teacher, "--raw", raw]
+    weight = ["--components.crf_ner.terms.teacher.weight", "0.5", "--corpora.teacher.limit", "6"]
+    said = worked(run(*learn, *weight), "Term teacher: 6 sequences", "0.5 * CrossEntropy", "1 * CrossEntropy")
+    assert said.stdout.count("Term teacher") == 2
+    shutil.rmtree(teacher)
+    raw.unlink()
+    assert [entity.text for entity in spacy.load(tmp_path / "pupil" / "model-best")("Ada sold a map").ents] == ["Ada"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--teacher", "model"], "--teacher labels raw texts: give both"),
+        (["--raw", "raw.txt"], "--teacher labels raw texts: give both"),
+        (["--teacher", "model", "--raw", "raw.txt"], "model: no such folder"),
+        (["--teacher", "model", "--raw", "raw.txt", "--training.frozen_components", '["crf_ner"]'], "no CRF component"),
+        (
+            ["--teacher", "m", "--raw", "r", "--components.crf_x.terms.teacher.weight", "2"],
+            "no such component to train",
+        ),
+    ],
+)
+def test_teachers_that_are_refused(
+    configure: Any, paths: list[str], run: Run, tmp_path: Path, options: list[str], message: str
+) -> None:
+    config = configure(tmp_path / "c.cfg", "crf_ner")
+    refused(run("fit", config, "--output", tmp_path / "out", *paths, *options), message, silent=False)
+    assert not (tmp_path / "out" / "model-best").exists()
