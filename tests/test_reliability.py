@@ -101,17 +101,17 @@ def test_a_curve_has_the_shape_of_what_was_drawn() -> None:
     odds = rng.uniform(-2, 9, 20000)
     truth = np.minimum(1 / (1 + np.exp(-1.5 * odds)), 0.97)
     p, right = 1 / (1 + np.exp(-odds)), rng.random(20000) < truth
-    found = fit_curves(p, right, folds_of(np.arange(20000), 20000), np.full(20000, "*"))
+    found, held_out = fit_curves(p, right, folds_of(np.arange(20000), 20000), np.full(20000, "*"))
     assert found.gain > 10 * found.error
-    assert calibration_error(reliability(found.held_out, right)) < 0.01 < calibration_error(reliability(p, right))
-    chance = fit_curves(truth, right, folds_of(np.arange(20000), 20000), np.full(20000, "*"))
-    assert (chance.curves, chance.held_out is truth) == ({}, True)
+    assert calibration_error(reliability(held_out, right)) < 0.01 < calibration_error(reliability(p, right))
+    chance, held_out = fit_curves(truth, right, folds_of(np.arange(20000), 20000), np.full(20000, "*"))
+    assert (chance.curves, held_out is truth) == ({}, True)
 
 
 @pytest.mark.parametrize("size", [FEW - 1, FEW, FEW + 1])
 def test_a_group_has_a_curve_from_enough_predictions_on(size: int) -> None:
     right = np.arange(size) % 10 > 0
-    found = fit_curves(np.full(size, 0.3), right, folds_of(np.arange(size), size), np.full(size, "PER"))
+    found, _ = fit_curves(np.full(size, 0.3), right, folds_of(np.arange(size), size), np.full(size, "PER"))
     assert (found.tried, bool(found.curves)) == ((0, False) if size < FEW else (1, True))
 
 
@@ -123,14 +123,14 @@ def test_curves_of_any_predictions(seed: int, size: int, n_texts: int, scale: fl
     rng = np.random.default_rng(seed)
     p = 1 / (1 + np.exp(-np.clip(scale * rng.standard_normal(size), -700, 700)))
     right, labels = rng.random(size) < rng.choice([0.0, 0.5, 1.0, 2.0]) * p, rng.choice(["A", "B"], size)
-    found = fit_curves(p, right, folds_of(np.sort(rng.integers(0, n_texts, size)), n_texts), labels)
+    found, held_out = fit_curves(p, right, folds_of(np.sort(rng.integers(0, n_texts, size)), n_texts), labels)
     assert np.isfinite([found.gain, found.error]).all()
-    assert ((found.held_out >= 0) & (found.held_out <= 1)).all()
+    assert ((held_out >= 0) & (held_out <= 1)).all()
     for curve in found.curves.values():
         grid = curved(np.linspace(0, 1, 101), curve)
         assert (np.diff(grid) >= 0).all()
         assert ((grid >= 0) & (grid <= 1)).all()
-    assert (found.held_out is p) == (not found.curves)
+    assert (held_out is p) == (not found.curves)
 
 
 def test_impossible_and_certain_predictions_stay() -> None:

@@ -86,14 +86,12 @@ class Curves(NamedTuple):
     curves (dict): By the name of a group.
     gain, error (float): By how many nats all held-out predictions became more likely, and its standard error.
     tried (int): Number of groups with enough predictions for a curve.
-    held_out (Values): [S] probabilities by curves that were fitted to other folds; without curves, as they were.
     """
 
     curves: dict[str, Curve]
     gain: float
     error: float
     tried: int
-    held_out: Values
 
 
 # How reliable probabilities are
@@ -249,8 +247,10 @@ def _tents(odds: Values) -> Values:
 
 def fit_curves(
     probabilities: Values, correct: Bools, fold: Numbers, groups: NDArray[np.str_], rival: Values | None = None
-) -> Curves:
+) -> tuple[Curves, Values]:
     """Fit curves to all groups with enough predictions, and keep them if they clearly do better on other folds.
+
+    Returns them, and probabilities [S] by curves that were fitted to other folds; without curves, those of the rival.
 
     probabilities, correct, fold, groups: [S] of each prediction: its probability, whether it is correct, its part for
         cross-validation, from 0 to `FOLDS`, and the name of its group.
@@ -270,8 +270,8 @@ def fit_curves(
     gains = np.bincount(fold, log_losses(rival, correct) - log_losses(held_out, correct), FOLDS)
     gain, error = float(gains.sum()), float(gains.std(ddof=1)) * FOLDS**0.5
     if gain <= CLEAR * error:
-        return Curves({}, gain, error, len(curves), rival)
-    return Curves(curves, gain, error, len(curves), held_out)
+        return Curves({}, gain, error, len(curves)), rival
+    return Curves(curves, gain, error, len(curves)), held_out
 
 
 def fit_curve(probabilities: Values, correct: Bools) -> Curve:

@@ -78,8 +78,8 @@ def fit_calibration(
         value, held_out = round(temperature.value, 4), temperature.held_out
     curves: Mapping[str, Curve] = {}
     if not plain:
-        fitted = fit_curves(probabilities_at(value), correct, fold, np.full(total, ANY), held_out)
-        curves, held_out = fitted.curves, fitted.held_out
+        fitted, held_out = fit_curves(probabilities_at(value), correct, fold, np.full(total, ANY), held_out)
+        curves = fitted.curves
     errors = (calibration_error(reliability(p, correct)) for p in (before, held_out))
     return Calibration(value, curves, total, wrong, unit, *errors)
 

@@ -130,8 +130,7 @@ def _calibrated(
     after, _ = judge(pipe, examples, docs, pipe.posterior(docs, preset=True, temperature=temperature))
     curve = types = None
     if not after.plain:
-        curve, types = fit_types(after, by_type=settings.by_type)
-        after = after.with_probabilities((types or curve).held_out)
+        curve, types, after = fit_types(after, by_type=settings.by_type)
     tables = [certainty(one, settings.bins, equal_mass=settings.equal_mass) for one in (judged, after)]
     recalls = _covered(pipe, examples, docs, temperature, wanted) if wanted else None
     first, last = (table for table in tables if table is not None)
@@ -154,17 +153,21 @@ def _covered(
     return Recalls(pipe.cfg["cover"], before, coverage(judged.gold, judged.found))
 
 
-def fit_types(judged: Judged, *, by_type: bool) -> tuple[Curves, Curves | None]:
+def fit_types(judged: Judged, *, by_type: bool) -> tuple[Curves, Curves | None, Judged]:
     """Fit a curve to the spans of all types, and if asked to, those of types with enough spans, which must do better.
 
-    Returns both, each with no curves where these do not clearly do better on texts not fitted to.
+    Returns both, each with no curves where these do not clearly do better on texts not fitted to, and the predictions
+    with the probabilities on such texts.
     """
     p, right = judged.certainties()
     labels = np.array([span.label for spans in judged.found for span in spans], np.str_)
     n_texts = len(judged.found)
     fold = folds_of(np.repeat(np.arange(n_texts), [len(spans) for spans in judged.found]), n_texts)
-    whole = fit_curves(p, right, fold, np.full(len(p), ANY))
-    return whole, fit_curves(p, right, fold, labels, whole.held_out) if by_type else None
+    whole, held_out = fit_curves(p, right, fold, np.full(len(p), ANY))
+    types = None
+    if by_type:
+        types, held_out = fit_curves(p, right, fold, labels, held_out)
+    return whole, types, judged.with_probabilities(held_out)
 
 
 def _store(model: Path, folder: Path, results: dict[str, ComponentCalibration]) -> None:

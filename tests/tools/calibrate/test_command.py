@@ -75,9 +75,9 @@ def test_a_new_folder(run: Run, trained: Path, corpus: Corpus, tmp_path: Path, m
     assert {name for name in {**before, **after} if before.get(name) != after.get(name)} == {"crf_ner/cfg"}
     curve = [-3.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0]
 
-    def fitted(judged: Judged, *, by_type: bool) -> tuple[Curves, Curves | None]:
-        p, _ = judged.certainties()
-        return Curves({}, 0.0, 1.0, 1, p), Curves({"PER": tuple(curve)}, 1.0, 0.1, 1, p) if by_type else None
+    def fitted(judged: Judged, *, by_type: bool) -> tuple[Curves, Curves | None, Judged]:
+        types = Curves({"PER": tuple(curve)}, 1.0, 0.1, 1)
+        return Curves({}, 0.0, 1.0, 1), types if by_type else None, judged
 
     monkeypatch.setattr(import_module("spacy_crfseq.tools.calibrate"), "fit_types", fitted)
     both = "-f conll2003 -p crf_ner -p crf_tagger --by-type --force -o"
@@ -193,7 +193,7 @@ def judged_spans(biases: dict[str, float], size: int) -> Judged:
 def test_types_get_curves_if_these_do_better_elsewhere() -> None:
     judged = judged_spans({"UP": 1.0, "DOWN": -1.0, "RARE": 3.0}, 5000)
     labels, (old, right) = np.array([spans[0].label for spans in judged.found]), judged.certainties()
-    whole, types = fit_types(judged, by_type=True)
+    _, types, after = fit_types(judged, by_type=True)
     assert types is not None
     assert types.gain > 10 * types.error
     assert (types.tried, {*types.curves}) == (2, {"UP", "DOWN"})
@@ -201,13 +201,12 @@ def test_types_get_curves_if_these_do_better_elsewhere() -> None:
         there = curved(np.array([0.2, 0.5, 0.9]), types.curves[label])
         odds = np.log([0.25, 1.0, 9.0]) + bias
         np.testing.assert_allclose(there, 1 / (1 + np.exp(-odds)), atol=0.05)
-    new, _ = judged.with_probabilities(types.held_out).certainties()
-    rare = labels == "RARE"
-    np.testing.assert_array_equal(new[rare], whole.held_out[rare])
+    new, rare = after.certainties()[0], labels == "RARE"
+    np.testing.assert_array_equal(new[rare], fit_types(judged, by_type=False)[2].certainties()[0][rare])
     up, first = labels == "UP", (labels == "UP") & (np.arange(5000) < 250)
     np.testing.assert_allclose(new[first], curved(old[first], fit_curve(old[up & ~first], right[up & ~first])))
     assert calibration(new[up], right[up]).error < 0.03 < calibration(old[up], right[up]).error
-    _, unclear = fit_types(judged_spans({"UP": 0.2, "DOWN": -0.2, "RARE": 0.0}, 1000), by_type=True)
+    _, unclear, _ = fit_types(judged_spans({"UP": 0.2, "DOWN": -0.2, "RARE": 0.0}, 1000), by_type=True)
     assert unclear is not None
     assert unclear.curves == {}
     assert fit_types(judged, by_type=False)[1] is None
