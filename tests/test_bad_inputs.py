@@ -300,7 +300,9 @@ GROUPS = ((DATA, DataError), (CONFIGS, ConfigError), (MODELS, ModelFileError))
 @pytest.mark.parametrize(
     ("error", "case"), [pytest.param(error, case, id=name) for cases, error in GROUPS for name, case in cases.items()]
 )
-def test_refused(error: type[Exception], case: tuple[Any, ...], tmp_path: Path) -> None:
+def test_unusable_input_is_refused_with_its_reason(
+    error: type[Exception], case: tuple[Any, ...], tmp_path: Path
+) -> None:
     act, match, *other = case
     with pytest.raises(other[0] if other else error) as caught:
         act(tmp_path)

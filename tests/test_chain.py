@@ -390,7 +390,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
 
 
 @pytest.mark.parametrize(("call", "message"), REFUSED, ids=[message for _, message in REFUSED])
-def test_what_does_not_fit_is_refused(call: Callable[[], Any], message: str) -> None:
+def test_arrays_of_a_wrong_shape_type_or_value_are_refused(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(DataError, match=re.escape(message)):
         call()
 

@@ -127,7 +127,9 @@ def test_a_read_only_install_without_a_home(cached: bool, tmp_path: Path) -> Non
             assert (str(cache) if cached else "No folder can be written to keep them") in done.stderr
 
 
-def test_what_windows_lacks_and_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_are_locked_without_fcntl_and_files_replaced_once_windows_allows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """There is no fcntl, and a file cannot be replaced for a moment while another program looks at it."""
     refusing = Mock(wraps=os.replace, side_effect=[PermissionError()] * 3 + [DEFAULT])
     monkeypatch.setattr(os, "replace", refusing)

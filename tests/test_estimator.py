@@ -499,7 +499,7 @@ def test_texts_are_read_by_a_thread_at_a_time(kind: Any, callee: str, monkeypatc
     assert most == [1]
 
 
-def test_what_occurs_less_often_than_never_has_no_weight(peer: Any) -> None:
+def test_an_attribute_whose_values_sum_to_less_than_zero_has_no_weight(peer: Any) -> None:
     """The frequency of an attribute is the sum of its values; below 0, CRFsuite leaves it out."""
     X, Y = [[{"x": -1.0, "both": -1.0}, {"y": 2.0, "both": 1.5}, {}]], [["A", "A", "B"]]
     for settings in ({}, {"all_possible_states": True}, {"min_freq": 0.5}):

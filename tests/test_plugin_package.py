@@ -107,7 +107,7 @@ def test_pipelines_learn_and_are_stored(results: dict[str, Any], name: str) -> N
     assert results[name]["found"] == [[["Anna", "PER"], ["Oslo", "LOC"]]] * 2
 
 
-def test_what_the_plugins_do(results: dict[str, Any]) -> None:
+def test_plugins_of_another_package_change_weights_features_and_scores(results: dict[str, Any]) -> None:
     theta = results["plain"]["theta"]
     assert results["loss"]["theta"] == pytest.approx(theta, abs=1e-3)  # twice the loss and twice the penalty
     assert results["loss"]["config"]["loss"]["factor"] == 2.0

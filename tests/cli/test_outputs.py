@@ -90,7 +90,7 @@ NOT_ONE = "is a file, not a folder"
     ("sweep project/config.cfg -o news.txt", "is a file. Give a folder"),
     ("find-regularization project/config.cfg -o news.txt/out", NOT_ONE),
 ])  # fmt: skip
-def test_refused(run: Run, folder: Path, command: str, message: str) -> None:
+def test_unusable_input_is_refused_with_its_reason(run: Run, folder: Path, command: str, message: str) -> None:
     def contents() -> dict[Path, bytes]:
         return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 

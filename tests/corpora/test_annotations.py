@@ -255,7 +255,7 @@ def imported(tool: str, task: dict[str, Any], spans: Spans) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("tool", ["prodigy", "studio"])
-def test_what_active_chooses_comes_back_through_every_command(
+def test_texts_that_active_chooses_come_back_annotated_through_every_command(
     tool: str, trained: Path, corpus: Corpus, run: Run, tmp_path: Path
 ) -> None:
     texts = tmp_path / "texts.jsonl"

@@ -43,7 +43,9 @@ def span(start: int, end: int, label: str, score: float | None = None) -> dict[s
         ([span(14, 22, "LOC"), span(14, 22, "LOC")], SpanRules(), "O O O O B-LOC I-LOC"),
     ],
 )
-def test_what_is_known_of_each_token(spans: list[Any], rules: SpanRules, tags: str, tmp_path: Path) -> None:
+def test_tokens_outside_of_spans_are_known_or_not_by_the_rules(
+    spans: list[Any], rules: SpanRules, tags: str, tmp_path: Path
+) -> None:
     notes = Notes()
     path = write(tmp_path / "a.jsonl", {"text": TEXT, "entities": spans})
     (sentence,) = read_annotations(path, TOKENIZE, notes, rules=rules)

@@ -59,7 +59,7 @@ def test_white_space_has_no_part_in_them() -> None:
     assert tags[2].shares == (("O", "O", 0.5), ("O", "U-ORG", 0.5))  # type: ignore[union-attr]
 
 
-def test_what_a_user_has_noted_counts_more() -> None:
+def test_labels_that_a_user_has_noted_count_more_than_soft_ones() -> None:
     nlp = blank("crf_ner")
     gold = gold_doc(nlp)
     pipe_of(nlp).clamp(gold, allowed={0: ["U-ORG"]})

@@ -139,7 +139,7 @@ def test_keep_your_program(folder: Path) -> None:
     assert [[token.tag_ for token in doc] for doc in nlp.pipe(docs)] == expected
 
 
-def test_what_an_imported_model_gains(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_for_an_imported_model_work_one_after_another(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_models(folder)
     (folder / "labeled.iob").write_text(NAMES)
     (folder / "new.txt").write_text("Ada saw Bo\nit ran\n")

@@ -125,7 +125,7 @@ def test_without_a_mistake_the_interval_is_that_of_as_many_trials():
     assert (wrong.value, wrong.low, wrong.high) == pytest.approx((0, 0, 1 - 0.025 ** (1 / 6)))
 
 
-def test_refused():
+def test_unusable_input_is_refused_with_its_reason():
     with pytest.raises(DataError, match="no texts"):
         interval(np.zeros((0, 3)), prf)
     with pytest.raises(ConfigError, match="1 or more"):

@@ -178,7 +178,9 @@ def test_ctrl_c_writes_what_is_there(run: Run, trained: Path, tmp_path: Path, mo
     (["--component", "crf_nre"], "no CRF component 'crf_nre'"),
     ([], "several CRF components. Choose one: --component crf_chunker or crf_ner"),
 ])  # fmt: skip
-def test_refused(options: list[str], message: str, run: Run, trained: Path, texts: Path) -> None:
+def test_unusable_input_is_refused_with_its_reason(
+    options: list[str], message: str, run: Run, trained: Path, texts: Path
+) -> None:
     refused(run("active", trained / "model-best", texts, *options), message)
 
 

@@ -232,7 +232,7 @@ def rare_spans(drops: list[float]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("method", MODELS)
 @pytest.mark.parametrize("abstains", [False, True], ids=["saying O", "abstaining"])
-def test_what_one_source_says_is_kept_and_no_span_is_invented(method: Aggregation, abstains: bool) -> None:
+def test_spans_of_a_single_source_are_kept_and_none_is_invented(method: Aggregation, abstains: bool) -> None:
     offsets, _, table = rare_spans([0.2])
     votes = votes_of_table(np.where(table == 0, ABSTAIN if abstains else 0, table), offsets, names(1), 3)
     shares = learn(votes, IOB2, method).lattice(votes).marginals()

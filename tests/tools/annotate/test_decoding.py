@@ -70,7 +70,7 @@ def test_fields_are_runs_of_tags() -> None:
         assert p == pytest.approx(float(marginals[start, pipe.tags.index(label)]))
 
 
-def test_what_texts_are_worth() -> None:
+def test_the_worth_of_a_text_is_that_of_its_enumerated_labellings() -> None:
     pipe = model("entities")
     vocab = spacy.blank("xx").vocab
     docs = [Doc(vocab, words=text.split()) for text in ("Ada met Bo in Rome .", "is late .", "Zed")]

@@ -146,7 +146,9 @@ def test_shares_are_read_by_label() -> None:
     assert read_recalls(["0.99", "PER=0.9", "A=B=0.5"]) == {"*": 0.99, "PER": 0.9, "A=B": 0.5}
 
 
-def test_what_cannot_be_covered_is_refused_and_nothing_written(run: Run, model: Path, corpus: Corpus) -> None:
+def test_a_recall_that_no_threshold_reaches_is_refused_and_nothing_written(
+    run: Run, model: Path, corpus: Corpus
+) -> None:
     before = (model / "crf_ner" / "cfg").read_text()
     for options, message in (
         ("--recall PRE=0.9", "no label 'PRE'. Did you mean 'PER'?"),

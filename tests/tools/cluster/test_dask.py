@@ -228,7 +228,7 @@ def test_bad_files_are_named(corpora: Path, client: Any, tmp_path: Path) -> None
         pipe.fit_on(client, nlp)
 
 
-def test_refused(corpora: Path, client: Any) -> None:
+def test_unusable_input_is_refused_with_its_reason(corpora: Path, client: Any) -> None:
     for settings, message in (
         ({"max_features": 100}, "max_features"),
         ({"optimizer": {"@crf_optimizers": "spacy_crfseq.CoordinateDescent.v1"}}, "tokens of single features"),

@@ -109,7 +109,9 @@ def test_warnings(run: Run, models: tuple[Path, Path], trained: Path, corpus: Co
     assert "only B predicts LOC, ORG (crf_ner)" in result.stderr
 
 
-def test_refused(run: Run, models: tuple[Path, Path], corpus: Corpus, tmp_path: Path) -> None:
+def test_unusable_input_is_refused_with_its_reason(
+    run: Run, models: tuple[Path, Path], corpus: Corpus, tmp_path: Path
+) -> None:
     nlp = spacy.load(models[1], exclude=["crf_tagger"])
     nlp.rename_pipe("crf_ner", "ner")
     nlp.to_disk(tmp_path / "named")

@@ -214,7 +214,9 @@ def _speed(metrics: dict[str, Any]) -> dict[str, Any]:
     ("model-best", "dev.conll", "conll2000", "dev.conll:1: 3 columns expected"),
     ("model-bst", "dev.conll", "conll2003", "model-bst: no such folder"),
 ])  # fmt: skip
-def test_refused(model: str, file: str, layout: str, message: str, run: Run, trained: Path, corpus: Any) -> None:
+def test_unusable_input_is_refused_with_its_reason(
+    model: str, file: str, layout: str, message: str, run: Run, trained: Path, corpus: Any
+) -> None:
     refused(run("evaluate", trained / model, corpus.dev.parent / file, "--format", layout), message)
 
 

@@ -119,5 +119,7 @@ def test_of_a_feature_the_value_is_kept() -> None:
     ((TEXT, "-p", "crf_ner", "-t", "7"), "or a number from 0 to 6: Ada sees a dog"),
     ((TEXT, "-p", "crf_ner", "-l", "LOCATION"), "no label 'LOCATION'"),
 ])  # fmt: skip
-def test_refused(run: Run, trained: Path, arguments: tuple[str, ...], message: str) -> None:
+def test_unusable_input_is_refused_with_its_reason(
+    run: Run, trained: Path, arguments: tuple[str, ...], message: str
+) -> None:
     refused(run("explain", trained / "model-best", *arguments), message)

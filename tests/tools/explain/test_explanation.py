@@ -222,7 +222,7 @@ def test_preset_entities(ner: Language) -> None:
     assert preset.tokens[1].rival is None
 
 
-def test_refused(ner: Language) -> None:
+def test_unusable_input_is_refused_with_its_reason(ner: Language) -> None:
     doc = ner.make_doc("Anna saw Oslo")
     pipe = helpers.pipe_of(ner)
     with pytest.raises(DataError, match="no token 3: the document has 3 tokens"):

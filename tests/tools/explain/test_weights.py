@@ -149,7 +149,9 @@ def test_json(run: Run, model: Path, tmp_path: Path) -> None:
     (("A text.", "--template", "SHAPE"), "--template is about the model as a whole"),
     (("A text.", "--texts", "none.txt"), "--texts is about the model as a whole"),
 ])  # fmt: skip
-def test_refused(run: Run, model: Path, arguments: tuple[str, ...], message: str) -> None:
+def test_unusable_input_is_refused_with_its_reason(
+    run: Run, model: Path, arguments: tuple[str, ...], message: str
+) -> None:
     refused(run("explain", model, *arguments), message)
 
 

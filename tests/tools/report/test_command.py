@@ -223,7 +223,9 @@ def test_a_file_in_which_nothing_is_found(run: Run, trained: Path, tmp_path: Pat
     ("dev.conll", ["-f", "conll2003", "--train", "other.jsonl"], "has no iterations of"),
     ("blind.conll", ["-f", "conll2002", "-p", "crf_ner"], "no gold annotation"),
 ])  # fmt: skip
-def test_refused(file: str, options: list[str], message: str, run: Run, trained: Path, tmp_path: Path) -> None:
+def test_unusable_input_is_refused_with_its_reason(
+    file: str, options: list[str], message: str, run: Run, trained: Path, tmp_path: Path
+) -> None:
     write_corpus(tmp_path / "dev.conll", 5, 3)
     (tmp_path / "blind.conll").write_text("Ada NNP -\n\n")
     (tmp_path / "other.jsonl").write_text('{"component": "x", "iteration": 1, "objective": 2.0}\n')

@@ -534,7 +534,7 @@ def test_whoever_leaves_ends_the_processes() -> None:
     assert not active_children()
 
 
-def test_how_many_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_combinations_at_once_where_there_are_two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     for cores, number in ((1, 1), (16, 2)):
         monkeypatch.setattr("spacy_crfseq.tools.sweep.jobs.available", lambda cores=cores: cores)
         assert at_once(0) == number

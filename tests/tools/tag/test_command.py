@@ -250,7 +250,7 @@ def test_a_text_that_a_component_cannot_do(run: Run, model: Path, tmp_path: Path
     (["a.txt", "-o", "notes.md"], "notes.md is a file, but its ending is not that of --to jsonl"),
     (["b.txt", "-o", "full"], "exists, and no earlier run of this command has made it"),
 ])  # fmt: skip
-def test_refused(
+def test_unusable_input_is_refused_with_its_reason(
     run: Run, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)

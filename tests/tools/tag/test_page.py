@@ -100,7 +100,9 @@ def test_foreign_signs_are_escaped() -> None:
     ("none.txt", "no such file"),
     ("   ", "holds no text"),
 ])  # fmt: skip
-def test_refused(source: str, message: str, run: Run, model: Path, tmp_path: Path) -> None:
+def test_unusable_input_is_refused_with_its_reason(
+    source: str, message: str, run: Run, model: Path, tmp_path: Path
+) -> None:
     path = tmp_path / source if "." in source else source
     refused(run("tag", model, path, "--html", tmp_path / "p.html"), message)
     assert not (tmp_path / "p.html").exists()

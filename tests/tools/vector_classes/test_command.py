@@ -184,7 +184,7 @@ REFUSED: list[tuple[Callable[[Path], Any], str]] = [
 
 
 @pytest.mark.parametrize(("make", "message"), REFUSED)
-def test_what_are_no_vectors(
+def test_files_and_packages_without_vectors_are_refused(
     make: Callable[[Path], Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     find = word_vectors.find_spec
