@@ -14,7 +14,7 @@ import numpy as np
 
 from scripts.papers import _harness
 from scripts.papers._harness import Options, Results, Row, experiment
-from scripts.papers.figures import drawn
+from scripts.papers.figures import draw_lines, drawn
 from scripts.papers.page import Section, against, by, columns, found, paper_cells, paper_rows, section, shown, table
 from scripts.papers.tasks import Examples, Task, Trained, changed
 
@@ -338,13 +338,11 @@ def scores_section(results: Results) -> Section:
 @drawn("chunks-convergence", panels=2)
 def draw_convergence(axes: Any, results: Results) -> bool:
     """Draw the error and the weights left after each iteration (figure 7.10)."""
-    rows = [row for row in found(results, "chunks-sparse") if "trace" in row]
-    for row in rows:
-        for panel, key in zip(axes, ("error", "active"), strict=True):
-            panel.plot([note["iteration"] for note in row["trace"]], [note[key] for note in row["trace"]])
-    axes[0].set(yscale="log", xlabel="iteration", ylabel="test error, %")
-    axes[1].set(yscale="log", xlabel="iteration", ylabel="weights left")
-    return bool(rows)
+    (trace, *_) = [*(row["trace"] for row in found(results, "chunks-sparse") if "trace" in row), []]
+    for panel, key, title in zip(axes, ("error", "active"), ("test error, %", "weights left"), strict=True):
+        points = [(note["iteration"], note[key]) for note in trace]
+        draw_lines(panel, {key: points}, yscale="log", xlabel="iteration", ylabel=title)
+    return bool(trace)
 
 
 @section("product")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -59,7 +59,35 @@ def _canvas(panels: int) -> Iterator[tuple[Any, Any]]:
         plt.close(fig)
 
 
-def draw_map(axes: Any, rows: Mapping[str, str], columns: str, title: str, *, signed: bool = False) -> None:
+def draw_lines(
+    axes: Any, lines: Mapping[str, Sequence[tuple[Any, Any]]], mark: str = "-", *, legend: bool = True, **settings: Any
+) -> bool:
+    """Draw a line through the points (x, y) of each name; return whether there is any.
+
+    legend (bool): Name the lines, if there are several.
+    settings: Labels and scales of the axes.
+    """
+    for name, points in lines.items():
+        axes.plot([x for x, _ in points], [y for _, y in points], mark, label=name)
+    axes.set(**settings)
+    if legend and len(lines) > 1:
+        axes.legend()
+    return bool(lines)
+
+
+def draw_maps(axes: Any, maps: Mapping[str, tuple[Mapping[str, str], str]], x: str, y: str, signed: str = "") -> bool:
+    """Draw maps, a panel each, from their rows and the names of their columns; return whether there is any.
+
+    x, y (str): What columns and rows are.
+    signed (str): The title of the map whose values are drawn, not their sizes.
+    """
+    for panel, (title, (rows, columns)) in zip(axes, maps.items(), strict=False):
+        _draw_map(panel, rows, columns, title, signed=title == signed)
+        panel.set(xlabel=x, ylabel=y)
+    return bool(maps)
+
+
+def _draw_map(axes: Any, rows: Mapping[str, str], columns: str, title: str, *, signed: bool = False) -> None:
     """Draw a table of numbers as shades of grey: sizes, with negative numbers marked by a green dot.
 
     signed (bool): Draw values instead, from blue for negative numbers to red.

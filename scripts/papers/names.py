@@ -6,7 +6,7 @@ from typing import Any
 
 from scripts.papers._harness import Options, Results, Row, experiment
 from scripts.papers.chunks import LARGEST, Corpus, score_of
-from scripts.papers.figures import drawn
+from scripts.papers.figures import draw_lines, drawn
 from scripts.papers.page import Section, columns, found, section, table
 
 CUT_OFF, INFORMATION = "count cut-off", "mutual information"
@@ -95,17 +95,13 @@ def selection_section(results: Results) -> Section:
 def draw_path(axes: Any, results: Results) -> bool:
     """Draw errors, and what is left of each observation, along rho1."""
     rows = found(results, "names-sparse")
-    rho1 = [row["rho1"] for row in rows]
-    for part in ("train", "A", "B"):
-        axes[0].plot(rho1, [row["errors"][part] for row in rows], "o-", label=part)
-    for one, name in (("x1", "words"), ("x2", "parts of speech"), ("x3", "chunks")):
-        left = [sum(kept for pattern, (_, kept) in row["kept"].items() if one in pattern) for row in rows]
-        axes[1].plot(rho1, left, "o-", label=name)
-    axes[0].set(xscale="log", xlabel="rho1", ylabel="error, %")
-    axes[1].set(xscale="log", yscale="log", xlabel="rho1", ylabel="weights left")
-    if rows:
-        axes[0].legend()
-        axes[1].legend()
+    errors = {part: [(row["rho1"], row["errors"][part]) for row in rows] for part in ("train", "A", "B")}
+    left = {
+        name: [(row["rho1"], sum(n for pattern, (_, n) in row["kept"].items() if one in pattern)) for row in rows]
+        for one, name in (("x1", "words"), ("x2", "parts of speech"), ("x3", "chunks"))
+    }
+    draw_lines(axes[0], errors, "o-", xscale="log", xlabel="rho1", ylabel="error, %")
+    draw_lines(axes[1], left, "o-", xscale="log", yscale="log", xlabel="rho1", ylabel="weights left")
     return bool(rows)
 
 
@@ -113,11 +109,7 @@ def draw_path(axes: Any, results: Results) -> bool:
 def draw_selection(axes: Any, results: Results) -> bool:
     """Draw error and F1 against weights left."""
     points = {how: each for how, each in _points(results).items() if each}
-    for how, each in points.items():
-        for axis, column in ((axes[0], 1), (axes[1], 2)):
-            axis.plot([point[0] for point in each], [point[column] for point in each], "o-", label=how)
-    axes[0].set(xscale="log", xlabel="weights left", ylabel="error on B, %")
-    axes[1].set(xscale="log", xlabel="weights left", ylabel="F1 on B")
-    if points:
-        axes[0].legend()
+    for axis, column, title in zip(axes, (1, 2), ("error on B, %", "F1 on B"), strict=True):
+        lines = {how: [(point[0], point[column]) for point in each] for how, each in points.items()}
+        draw_lines(axis, lines, "o-", legend=column == 1, xscale="log", xlabel="weights left", ylabel=title)
     return bool(points)

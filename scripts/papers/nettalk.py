@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from scripts.papers import _harness
 from scripts.papers._harness import Options, Results, Row, Skip, experiment
-from scripts.papers.figures import draw_map, drawn
+from scripts.papers.figures import draw_lines, draw_maps, drawn
 from scripts.papers.page import (
     Section,
     against,
@@ -343,14 +343,11 @@ def methods_section(results: Results) -> Section:
 def draw_methods(axes: Any, results: Results) -> bool:
     """Draw error against time."""
     rows = [row for row in found(results, "nettalk-methods") if row.get("trace")]
-    for row in rows:
-        seconds, errors = zip(*((note["seconds"], note["test error"]) for note in row["trace"]), strict=True)
-        axes.plot(seconds, errors, label=row["method"])
-    axes.set(xscale="log", xlabel="processor time, seconds", ylabel="test error, %")
-    if rows:
+    lines = {row["method"]: [(note["seconds"], note["test error"]) for note in row["trace"]] for row in rows}
+    there = draw_lines(axes, lines, xscale="log", xlabel="processor time, seconds", ylabel="test error, %")
+    if there:
         axes.set_ylim(top=min(60, axes.get_ylim()[1]))
-        axes.legend()
-    return bool(rows)
+    return there
 
 
 @section("nettalk-norms")
@@ -385,11 +382,11 @@ def path_section(results: Results) -> Section:
 def draw_path(axes: Any, results: Results) -> bool:
     """Draw the time of a sweep against active features."""
     rows = [row for row in found(results, "nettalk-path") if "rho1" in row]
-    active = [row["active"]["all"] for row in rows]
-    axes.plot(active, [row["sweep"] for row in rows], "o-")
-    for count, row in zip(active, rows, strict=True):
-        axes.annotate(f"{row['rho1']:g}", (count, row["sweep"]), xytext=(5, -9), textcoords="offset points")
-    axes.set(xscale="log", xlabel="active features (beside the points: rho1)", ylabel="seconds of a sweep")
+    points = [(row["active"]["all"], row["sweep"]) for row in rows]
+    x, y = "active features (beside the points: rho1)", "seconds of a sweep"
+    draw_lines(axes, {"": points}, "o-", xscale="log", xlabel=x, ylabel=y)
+    for point, row in zip(points, rows, strict=True):
+        axes.annotate(f"{row['rho1']:g}", point, xytext=(5, -9), textcoords="offset points")
     axes.set_ylim(bottom=0)
     return bool(rows)
 
@@ -408,10 +405,7 @@ def weights_section(results: Results) -> Section:
 @drawn("nettalk-weights", panels=2)
 def draw_weights(axes: Any, results: Results) -> bool:
     """Draw the weights of (y,x), and the summed sizes of those of (y',y,x)."""
-    rows = {row["map"]: row for row in found(results, "nettalk-weights")}
-    titles = {"unigrams": "weight of (y,x)", "bigrams": "sum of the sizes of (y',y,x)"}
-    for panel, (name, title) in zip(axes, titles.items(), strict=True):
-        if name in rows:
-            draw_map(panel, rows[name]["rows"], rows[name]["phonemes"], title, signed=name == "unigrams")
-            panel.set(xlabel="phoneme", ylabel="letter")
-    return bool(rows)
+    rows, values = by(found(results, "nettalk-weights"), "map"), "weight of (y,x)"
+    titles = {"unigrams": values, "bigrams": "sum of the sizes of (y',y,x)"}
+    maps = {titles[name]: (row["rows"], row["phonemes"]) for name, row in rows.items()}
+    return draw_maps(axes, maps, "phoneme", "letter", signed=values)

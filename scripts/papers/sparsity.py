@@ -8,7 +8,7 @@ import numpy as np
 
 from scripts.papers import _harness
 from scripts.papers._harness import Options, Results, Row, experiment
-from scripts.papers.figures import draw_map, drawn
+from scripts.papers.figures import draw_lines, draw_maps, drawn
 from scripts.papers.page import Section, against, by, columns, expanded, found, paper_rows, section, table
 from scripts.papers.tasks import Task, read
 
@@ -75,31 +75,23 @@ def _maps(results: Results) -> dict[str, dict[str, str]]:
     return {row["map"]: row["rows"] for row in found(results, "nettalk-methods") if row.get("method") == "map"}
 
 
-def _phonemes(results: Results) -> str:
-    return next((row["phonemes"] for row in found(results, "nettalk-methods") if row.get("method") == "map"), "")
-
-
 @drawn("nettalk-norms", panels=2)
 def draw_norms(axes: Any, results: Results) -> bool:
     """Draw the sizes of weights (figure 6.1)."""
-    titles = {"unigrams": "size of the weight of (y,x)", "bigrams": "sum of the sizes of (y',y,x)"}
-    return _draw_maps(axes, results, titles)
+    return _draw(axes, results, {"unigrams": "size of the weight of (y,x)", "bigrams": "sum of the sizes of (y',y,x)"})
 
 
 @drawn("nettalk-hierarchy", panels=2)
 def draw_hierarchy(axes: Any, results: Results) -> bool:
     """Draw the number of weights of label pairs, and mark those without a weight of (y,x) (figure 6.2)."""
-    titles = {name: f"(y',y,x) above {name.split()[1]}" for name in _maps(results) if name.startswith("kept")}
-    return _draw_maps(axes, results, titles)
+    kept = [name for name in _maps(results) if name.startswith("kept")]
+    return _draw(axes, results, {name: f"(y',y,x) above {name.split()[1]}" for name in kept})
 
 
-def _draw_maps(axes: Any, results: Results, titles: dict[str, str]) -> bool:
-    maps, phonemes = _maps(results), _phonemes(results)
-    for panel, (name, title) in zip(axes, titles.items(), strict=False):
-        if name in maps:
-            draw_map(panel, maps[name], phonemes, title)
-            panel.set(xlabel="phoneme", ylabel="letter")
-    return bool(maps)
+def _draw(axes: Any, results: Results, titles: dict[str, str]) -> bool:
+    rows = by([row for row in found(results, "nettalk-methods") if row.get("method") == "map"], "map")
+    maps = {title: (rows[name]["rows"], rows[name]["phonemes"]) for name, title in titles.items() if name in rows}
+    return draw_maps(axes, maps, "phoneme", "letter")
 
 
 @section("hierarchy")
@@ -125,10 +117,7 @@ def draw_sizes(axes: Any, results: Results) -> bool:
     """Draw the number of weights of each observation, the largest first."""
     rows = [row for row in found(results, "hierarchy") if row["threshold"]]
     for panel, name in zip(axes, OBSERVATIONS, strict=True):
-        for row in rows:
-            sizes = [int(size) for size in row[name]["sizes"].split()]
-            panel.plot(range(1, len(sizes) + 1), sizes, label=f"above {row['threshold']:g}")
-        panel.set(xlabel=f"{name}, by their weights", ylabel="weights of (y,x)")
-    if rows:
-        axes[0].legend()
+        lines = {f"above {row['threshold']:g}": [*enumerate(map(int, row[name]["sizes"].split()), 1)] for row in rows}
+        x, y = f"{name}, by their weights", "weights of (y,x)"
+        draw_lines(panel, lines, legend=panel is axes[0], xlabel=x, ylabel=y)
     return bool(rows)

@@ -9,7 +9,7 @@ import numpy as np
 
 from scripts.papers import _harness
 from scripts.papers._harness import Options, Results, Row, experiment
-from scripts.papers.figures import COLOURS, draw_map, drawn
+from scripts.papers.figures import COLOURS, draw_lines, draw_maps, drawn
 from scripts.papers.nettalk import weights_of
 from scripts.papers.page import Section, against, by, columns, compact, expanded, found, paper_rows, section
 from scripts.papers.tasks import Task, Trained, as_examples, changed
@@ -305,24 +305,20 @@ def _most(maps: dict[str, NDArray[Any]], count: int) -> set[tuple[str, int, int]
 @drawn("synthetic-unigrams", panels=2)
 def draw_unigrams(axes: Any, results: Results) -> bool:
     """Draw shares and means, a panel each."""
-    maps = {row["map"]: row["rows"] for row in found(results, "synthetic-selection")}
-    for panel, (name, title) in zip(
-        axes, {"unigrams kept": "share kept", "unigrams": "mean weight"}.items(), strict=True
-    ):
-        if name in maps:
-            draw_map(panel, maps[name], LETTERS[:6].upper(), title)
-            panel.set(xlabel="label", ylabel="symbol")
-    return bool(maps)
+    rows, titles = (
+        by(found(results, "synthetic-selection"), "map"),
+        {"unigrams kept": "share kept", "unigrams": "mean weight"},
+    )
+    maps = {title: (rows[name]["rows"], LETTERS[:6].upper()) for name, title in titles.items() if name in rows}
+    return draw_maps(axes, maps, "label", "symbol")
 
 
 @drawn("synthetic-bigrams", panels=5)
 def draw_bigrams(axes: Any, results: Results) -> bool:
     """Draw shares, a panel for each symbol."""
-    maps = [row for row in found(results, "synthetic-selection") if row["map"].startswith("bigrams")]
-    for panel, row in zip(axes, maps, strict=False):
-        draw_map(panel, row["rows"], "".join(row["rows"]), f"share kept, symbol {row['map'][-1]}")
-        panel.set(xlabel="label", ylabel="previous label")
-    return bool(maps)
+    rows = [row for row in found(results, "synthetic-selection") if row["map"].startswith("bigrams")]
+    maps = {f"share kept, symbol {row['map'][-1]}": (row["rows"], "".join(row["rows"])) for row in rows}
+    return draw_maps(axes, maps, "label", "previous label")
 
 
 @section("synthetic-descent")
@@ -353,11 +349,8 @@ NAMES = {"block": "all weights of a symbol at a time", "coordinate": "one weight
 def draw_descent(axes: Any, results: Results) -> bool:
     """Draw errors and objective, one panel each."""
     rows = found(results, "synthetic-descent")
-    labels = {"train": "training error, %", "test": "test error, %", "objective": "objective"}
-    for panel, (part, label) in zip(axes, labels.items(), strict=True):
-        for row in rows:
-            panel.plot(range(1, len(row[part]) + 1), row[part], label=NAMES[row["method"]])
-        panel.set(xlabel="iteration", ylabel=label)
-    if rows:
-        axes[0].legend()
+    titles = {"train": "training error, %", "test": "test error, %", "objective": "objective"}
+    for panel, (part, title) in zip(axes, titles.items(), strict=True):
+        lines = {NAMES[row["method"]]: [*enumerate(row[part], 1)] for row in rows}
+        draw_lines(panel, lines, legend=part == "train", xlabel="iteration", ylabel=title)
     return bool(rows)
