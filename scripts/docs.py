@@ -164,8 +164,13 @@ def package() -> Any:
 
 
 def signature(function: Any, name: str) -> str:
-    """Return the signature of a function that griffe has read, in a block of code."""
-    line = function.signature(name=name)
+    """Return the signature of a function or a record that griffe has read, in a block of code."""
+    if function.is_class:
+        fields = (member for member in function.members.values() if member.is_attribute and member.annotation)
+        defaults = ((field, "" if field.value is None else f" = {field.value}") for field in fields)
+        line = f"{name}({', '.join(f'{field.name}: {field.annotation}{default}' for field, default in defaults)})"
+    else:
+        line = function.signature(name=name)
     if len(line) > WIDTH:
         inside, _, returned = line.removeprefix(f"{name}(").rpartition(")")
         line = "\n".join([f"{name}(", *(f"    {part}," for part in _parameters(inside)), f"){returned}"])
@@ -237,7 +242,20 @@ def _from_python(callback: Callable[..., Any]) -> str:
         return ""
     read = package()[f"{function.__module__}.{name}".partition(".")[2]]
     title = f"A function of `{function.__module__}` does the same:"
-    return joined("## From Python", title, signature(read, name), read_docstring(function.__doc__).text())
+    return joined(
+        "## From Python", title, signature(read, name), read_docstring(function.__doc__).text(), *_records(function)
+    )
+
+
+def _records(function: Callable[..., Any]) -> Iterator[str]:
+    """Yield the fields of the records of this package that a function takes."""
+    there = vars(sys.modules[function.__module__])
+    annotations = " ".join(str(parameter.annotation) for parameter in inspect.signature(function).parameters.values())
+    for name in dict.fromkeys(re.findall(r"\w+", annotations)):
+        record = there.get(name)
+        if hasattr(record, "_fields") and record.__module__.startswith("spacy_crfseq."):
+            read = package()[f"{record.__module__}.{name}".partition(".")[2]]
+            yield joined(f"### {name}", signature(read, name), read_docstring(record.__doc__).text())
 
 
 def _help(command: Any) -> list[str]:

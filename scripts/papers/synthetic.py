@@ -305,10 +305,8 @@ def _most(maps: dict[str, NDArray[Any]], count: int) -> set[tuple[str, int, int]
 @drawn("synthetic-unigrams", panels=2)
 def draw_unigrams(axes: Any, results: Results) -> bool:
     """Draw shares and means, a panel each."""
-    rows, titles = (
-        by(found(results, "synthetic-selection"), "map"),
-        {"unigrams kept": "share kept", "unigrams": "mean weight"},
-    )
+    rows = by(found(results, "synthetic-selection"), "map")
+    titles = {"unigrams kept": "share kept", "unigrams": "mean weight"}
     maps = {title: (rows[name]["rows"], LETTERS[:6].upper()) for name, title in titles.items() if name in rows}
     return draw_maps(axes, maps, "label", "symbol")
 
