@@ -85,7 +85,8 @@ class Case(NamedTuple):
         labels = ", ".join(f"{label} {count}" for label, count in self.counts.labels.items())
         tokens = f"{self.counts.known} tokens known, {self.counts.unknown} unknown"
         said = f" It says: *{self.said}*." if self.said else ""
-        return "\n\n".join([f"### {self.name}", *shown, f"`{self.command}` counts {labels}; {tokens}.{said}"])
+        counts = f"The command `{self.command}` counts {labels}; {tokens}.{said}"
+        return "\n\n".join([f"### {self.name}", *shown, counts])
 
 
 def written(name: str, content: Any) -> str:

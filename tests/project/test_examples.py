@@ -68,6 +68,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "news" / "words.txt").write_text(
         "\n".join(map(" ".join, zip(*[iter(many)] * 12, strict=True))), encoding="utf8"
     )
+    (folder / "glove.txt").write_text("".join(f"w{i} {i % 7} {i % 11 - 5} {i % 13}\n" for i in range(100)), "utf8")
     for name in ("new", "raw", "rules"):
         shutil.copy(folder / "dev.conll", folder / f"{name}.conll")
     (folder / "more.txt").write_text("\n".join(reversed(lines)), encoding="utf8")

