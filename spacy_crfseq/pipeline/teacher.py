@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from spacy.language import Language
+from spacy.pipeline import Tagger
 from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 from spacy.util import minibatch
@@ -34,6 +35,8 @@ from .select import crfs_of, load_pipeline, run_between
 from .soft_labels import LEAST, SoftLabels, soft_labels, write_soft_labels
 from .tasks import Annotation
 
+_WRITES: Mapping[type, str] = {Tagger: "tag"}
+"""The columns of components of spaCy that can teach; classes derived from these have other labels."""
 TAUGHT = 64
 """Texts that the teacher labels at a time."""
 READER, LOSS, TERM = "spacy_crfseq.TeacherReader.v1", "spacy_crfseq.CrossEntropy.v1", "teacher"
@@ -81,15 +84,40 @@ class Lesson(NamedTuple):
     """What a component, called `name`, learns from a component of a teacher.
 
     task (Annotation): The task of the former.
+    teacher (CRFComponent | Tagger): The latter, of spaCy, knows no pairs: the labels of its tokens are independent.
     tags (Sequence[str]): [K] tags of the former that stand for the L tags of the teacher.
     merged (NDArray): [L, K] which of them each tag of the teacher is.
     """
 
     name: str
     task: Annotation
-    teacher: CRFComponent
+    teacher: CRFComponent | Tagger
     tags: Sequence[str]
     merged: NDArray[np.float32]
+
+    def read(self, docs: Sequence[Doc], temperature: float | None, least: float) -> Iterator[SoftLabels]:
+        """Yield what the teacher says of each Doc; arguments as of `create_teacher_reader`."""
+        if isinstance(self.teacher, CRFComponent):
+            answers = self.teacher.posterior(docs, temperature=temperature)
+            answers.check_probabilities()
+            yield from self._of_chain(answers, least)
+            return
+        for doc, scores in zip(docs, self.teacher.model.predict(docs), strict=True):
+            shares = probabilities(np.asarray(scores, np.float64), temperature or 1.0) @ self.merged
+            soft = soft_labels(self.tags, shares, None, least)
+            yield {token: entries for token, entries in soft.items() if not doc[token].is_space}
+
+    def _of_chain(self, answers: DocPosterior, least: float) -> Iterator[SoftLabels]:
+        posterior, merged, soft = answers.word_posterior, self.merged, dict[int, Any]()
+        places = np.arange(posterior.n_tokens) if answers.places is None else answers.places
+        for part in posterior.pair_marginals():
+            shares, pairs = part.labels @ merged, merged.T @ part.pairs @ merged
+            for word, entries in soft_labels(self.tags, shares, pairs, least).items():
+                soft[int(places[part.tokens.start + word])] = entries
+        tokens = np.array(list(soft), np.int64)
+        for begin, end in pairwise(answers.doc_offsets.tolist()):
+            own = tokens[slice(*np.searchsorted(tokens, [begin, end]).tolist())]
+            yield {token - begin: soft[token] for token in own.tolist()}
 
 
 @dataclass(frozen=True)
@@ -116,9 +144,7 @@ class TeacherReader:
             taught = copies(batch, teacher.vocab)
             for lesson in lessons:
                 taught, first = run_between(teacher, taught, first, lesson.teacher.name), lesson.teacher.name
-                answers = lesson.teacher.posterior(taught, temperature=self.temperature)
-                answers.check_probabilities()
-                for doc, soft in zip(gold, self._soft_labels(lesson, answers), strict=True):
+                for doc, soft in zip(gold, lesson.read(taught, self.temperature, self.least), strict=True):
                     lesson.task.mark_outside(doc)
                     write_soft_labels(doc, lesson.name, soft)
             yield from map(Example, batch, gold)
@@ -126,30 +152,36 @@ class TeacherReader:
     def _lessons(self, nlp: Language, teacher: Language) -> list[Lesson]:
         """Return what the components learn, in the order of the teacher's."""
         pupils = crfs_of(dict(nlp.pipeline), [self.component] if self.component else [], "The pipeline in training")
-        teachers, lessons = crfs_of(dict(teacher.pipeline), [], self.teacher), list[Lesson]()
+        pipes = {name: pipe for name, pipe in teacher.pipeline if isinstance(pipe, CRFComponent | Tagger)}
+        lessons = list[Lesson]()
         for name, pupil in pupils.items():
-            of_task = [pipe for pipe in teachers.values() if pipe.annotation.column == pupil.annotation.column]
-            chosen = teachers.get(name, of_task[0] if len(of_task) == 1 else None)
-            if chosen is None or chosen not in of_task:
+            column = pupil.annotation.column
+            of_task: dict[str, CRFComponent | Tagger] = {
+                other: pipe for other, pipe in pipes.items()
+                if (pipe.annotation.column if isinstance(pipe, CRFComponent) else _WRITES.get(type(pipe))) == column
+            }  # fmt: skip
+            chosen = of_task.get(name) or (next(iter(of_task.values())) if len(of_task) == 1 else None)
+            if chosen is None:
                 raise ConfigError(
                     f"{name!r} cannot learn from {self.teacher}, which has no component of this name for the same "
-                    f"task, but {', '.join(teachers)}. Name the component that can as `component` of the reader."
+                    f"task ({column}), but {', '.join(teacher.pipe_names) or 'none'}. Name the component that can as "
+                    "`component` of the reader."
                 )
             lessons.append(lesson_of(name, pupil.annotation, chosen, self.labels))
         return sorted(lessons, key=lambda lesson: teacher.pipe_names.index(lesson.teacher.name))
 
-    def _soft_labels(self, lesson: Lesson, answers: DocPosterior) -> Iterator[SoftLabels]:
-        """Yield the labels of each Doc."""
-        posterior, merged, soft = answers.word_posterior, lesson.merged, dict[int, Any]()
-        places = np.arange(posterior.n_tokens) if answers.places is None else answers.places
-        for part in posterior.pair_marginals():
-            shares, pairs = part.labels @ merged, merged.T @ part.pairs @ merged
-            for word, entries in soft_labels(lesson.tags, shares, pairs, self.least).items():
-                soft[int(places[part.tokens.start + word])] = entries
-        tokens = np.array(list(soft), np.int64)
-        for begin, end in pairwise(answers.doc_offsets.tolist()):
-            own = tokens[slice(*np.searchsorted(tokens, [begin, end]).tolist())]
-            yield {token - begin: soft[token] for token in own.tolist()}
+
+def probabilities(scores: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
+    """Return the probabilities [T, L] of the labels of tokens at a temperature.
+
+    scores (NDArray): [T, L] probabilities at 1, or scores whose exponentials are proportional to these: networks of
+        spaCy return either.
+    """
+    if (scores >= 0).all() and np.allclose(scores.sum(1), 1, atol=1e-3):
+        scores = np.log(np.maximum(scores, np.finfo(np.float64).tiny))
+    powers = np.exp((scores - scores.max(1, keepdims=True)) / temperature)
+    shares: NDArray[np.float64] = powers / powers.sum(1, keepdims=True)
+    return shares
 
 
 def copies(docs: Sequence[Doc], vocab: Vocab) -> list[Doc]:
@@ -161,12 +193,13 @@ def copies(docs: Sequence[Doc], vocab: Vocab) -> list[Doc]:
     return result
 
 
-def lesson_of(name: str, task: Annotation, teacher: CRFComponent, labels: Mapping[str, str]) -> Lesson:
+def lesson_of(name: str, task: Annotation, teacher: CRFComponent | Tagger, labels: Mapping[str, str]) -> Lesson:
     """Return what a component learns from a component of a teacher.
 
     RAISES ConfigError: If `labels` names one that the teacher lacks, or its scheme says less than that of the task.
     """
-    scheme, of_teacher = task.scheme, teacher.annotation.scheme
+    is_crf = isinstance(teacher, CRFComponent)
+    scheme, of_teacher = task.scheme, teacher.annotation.scheme if is_crf else None
     if unknown := [label for label in labels if label not in teacher.labels]:
         raise ConfigError(f"labels: the teacher has no label {unknown[0]!r}. {suggest(unknown[0], teacher.labels)}")
     if scheme is not None and of_teacher is not None and len(LETTERS[scheme]) > len(LETTERS[of_teacher]):
@@ -174,7 +207,7 @@ def lesson_of(name: str, task: Annotation, teacher: CRFComponent, labels: Mappin
             f"The tags of the teacher's {teacher.name!r} ({of_teacher}) do not say where the spans of {name!r} "
             f'({scheme}) end. Set scheme = "{of_teacher}" in [components.{name}].'
         )
-    given = [_renamed(tag, scheme, labels) for tag in teacher.tags]
+    given = [_renamed(tag, scheme, labels) for tag in (teacher.tags if is_crf else teacher.labels)]
     tags = list(dict.fromkeys(given))
     return Lesson(name, task, teacher, tags, np.array([[tag == own for own in tags] for tag in given], np.float32))
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import spacy
 from spacy.language import Language
 from spacy.training import Example
 
@@ -147,6 +148,30 @@ def test_a_scheme_that_says_less_gets_sums(saved: Any, raw: Path) -> None:
             for before, tag, share in entries
         }
         assert found == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_a_tagger_of_spacy_has_independent_labels(folder: Path, raw: Path, normalize: bool) -> None:
+    nlp = spacy.blank("xx")
+    nlp.add_pipe("tagger", config={"model": {"@architectures": "spacy.Tagger.v2", "nO": None, "normalize": normalize,
+        "tok2vec": {"@architectures": "spacy.HashEmbedCNN.v2", "pretrained_vectors": None, "width": 8, "depth": 1,
+                    "embed_size": 20, "window_size": 1, "maxout_pieces": 2, "subword_features": True}}})  # fmt: skip
+    sgd = nlp.initialize(lambda: examples(nlp, "crf_tagger"))
+    for _ in range(3):
+        nlp.update(examples(nlp, "crf_tagger"), sgd=sgd)
+    nlp.to_disk(folder / f"tagger-{normalize}")
+    tagger: Any = nlp.get_pipe("tagger")
+    for example in taught(blank("crf_tagger"), raw, str(folder / f"tagger-{normalize}"), temperature=2.0):
+        doc = nlp.make_doc(example.reference.text)
+        (scores,) = tagger.model.predict([doc])
+        powers = np.sqrt(scores if normalize else np.exp(scores.astype(np.float64)))
+        expected = powers / powers.sum(1, keepdims=True)
+        soft = read_soft_labels(example.reference, "crf_tagger")
+        assert set(soft) == {token.i for token in doc if not token.is_space}
+        for token, entries in soft.items():
+            assert {before for before, *_ in entries} == {""}
+            found = {tag: share for _, tag, share in entries}
+            assert found == pytest.approx(dict(zip(tagger.labels, expected[token], strict=True)), abs=1e-4)
 
 
 def test_labels_get_other_names_or_are_left_out(saved: Any, raw: Path) -> None:
