@@ -510,6 +510,30 @@ class Optimizer(Protocol):
         """Return the parameters for prediction [D], in any precision; the next step may change the array."""
 
 
+ONLINE_PATIENCE = 5
+"""The default patience of online optimizers."""
+
+
+class Schedule(NamedTuple):
+    """When a run is scored, and when it stops before its optimizer does.
+
+    evaluate_every (int | None): Iterations between two scores; None for 1 with an online optimizer, 10 with another.
+    patience (int | None): Scores without a gain before the run stops; 0 never stops it, None means `ONLINE_PATIENCE`
+        with an online optimizer, 0 with another.
+    """
+
+    evaluate_every: int | None = None
+    patience: int | None = None
+
+    def filled(self, optimizer: Optimizer) -> tuple[int, int]:
+        """Return both numbers, those of an optimizer in the place of None."""
+        every, patience = (1, ONLINE_PATIENCE) if optimizer.online else (10, 0)
+        return max(1, self.evaluate_every or every), patience if self.patience is None else self.patience
+
+
+BY_OPTIMIZER = Schedule()
+
+
 class Decoder(Protocol):
     """Chooses one label per token; a decoder for losses that provide "local" has an attribute ``local = True``."""
 

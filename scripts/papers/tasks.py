@@ -278,7 +278,8 @@ class Task:
         patience_on (str | None): Part by whose score the best iteration is chosen; the last one is taken otherwise.
         RAISES Skip: Where a part of the method is not registered.
         """
-        from spacy_crfseq.training.fit import Schedule, fit
+        from spacy_crfseq.training.fit import fit
+        from spacy_crfseq.types import Schedule
 
         self._warm(method)
         whole = self.layout

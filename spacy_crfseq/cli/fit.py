@@ -21,7 +21,7 @@ from ..pipeline.configs import load_config
 from ..pipeline.cross_validation import Fold, each_fold
 from ..pipeline.pipeline_training import BEST, CHECKPOINT, LAST, LOG, Outcome, PipelineTraining, set_up
 from ..pipeline.select import start_from
-from ..training.fit import BY_OPTIMIZER, Schedule
+from ..types import BY_OPTIMIZER, Schedule
 from . import options
 from .app import command
 from .console import INTERRUPTED, printer, say

@@ -27,9 +27,9 @@ from ..errors import ConfigError, DataError, NotFittedError, suggest
 from ..features.interned import Bags, GrowingAttributes, group
 from ..files import replacing
 from ..metrics import log_scores
-from ..training.fit import Progress, Schedule, fit
+from ..training.fit import Progress, fit
 from ..training.objective import Objective, Term
-from ..types import Floats, NamedLoss
+from ..types import Floats, NamedLoss, Schedule
 from ..weights_file import check_finite
 from .attribute_model import AttributeModel, AttributeTraining
 from .crfsuite import method_of

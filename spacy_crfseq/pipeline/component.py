@@ -22,8 +22,8 @@ from ..errors import ConfigError, DataError
 from ..features.templates import column_names
 from ..model import LinearChainCRF
 from ..training.compatibility import check_global, check_occurrences
-from ..training.fit import FitResult, Progress, Schedule
-from ..types import Floats
+from ..training.fit import FitResult, Progress
+from ..types import Floats, Schedule
 from . import clusters, evidence, model_file
 from .cfg import ComponentSettings, write_configs
 from .doc_model import DocModel

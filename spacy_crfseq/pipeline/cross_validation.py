@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from spacy.training import Example
 
-from ..training.fit import BY_OPTIMIZER, Schedule
-from ..types import Offsets
+from ..types import BY_OPTIMIZER, Offsets, Schedule
 from .corpus import Corpus
 from .pipeline_training import PipelineTraining
 

@@ -22,7 +22,7 @@ from ..corpora.outputs import check_output_folder
 from ..errors import ConfigError, DataError
 from ..files import replace_folder
 from ..prf import SEQUENCES, finite
-from ..training.fit import BY_OPTIMIZER, Schedule
+from ..types import BY_OPTIMIZER, Schedule
 from .configs import load_config
 from .corpus import Corpus
 from .scorers import scores_alone

@@ -42,10 +42,10 @@ from ..schemes import OUTSIDE
 from ..training.checkpoint import Checkpoint
 from ..training.compatibility import is_unlabelled
 from ..training.dataset import Dataset
-from ..training.fit import BY_OPTIMIZER, FitResult, Progress, RunState, Schedule
+from ..training.fit import FitResult, Progress, RunState
 from ..training.fit import fit as minimise
 from ..training.objective import Objective
-from ..types import MISSING, Ints, LearnedDecoder, Offsets, Optimizer, StepReport
+from ..types import BY_OPTIMIZER, MISSING, Ints, LearnedDecoder, Offsets, Optimizer, Schedule, StepReport
 from .build import build_model
 from .cfg import UNCALIBRATED
 from .corpus import Corpus

@@ -9,10 +9,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from ..errors import ClusterError, ConfigError
-from ..types import BatchObjective, Floats, Optimizer, StepReport
-
-ONLINE_PATIENCE = 5
-"""The default patience of online optimizers."""
+from ..types import BY_OPTIMIZER, BatchObjective, Floats, Optimizer, Schedule, StepReport
 
 DevScores: TypeAlias = dict[str, Any] | None
 
@@ -90,26 +87,6 @@ class RunState(NamedTuple):
         if score > self.best_score:
             return self._replace(best=weights.copy(), best_score=score, without_gain=0)
         return self._replace(without_gain=self.without_gain + 1)
-
-
-class Schedule(NamedTuple):
-    """When a run is scored, and when it stops before its optimizer does.
-
-    evaluate_every (int | None): Iterations between two scores; None for 1 with an online optimizer, 10 with another.
-    patience (int | None): Scores without a gain before the run stops; 0 never stops it, None means `ONLINE_PATIENCE`
-        with an online optimizer, 0 with another.
-    """
-
-    evaluate_every: int | None = None
-    patience: int | None = None
-
-    def filled(self, optimizer: Optimizer) -> tuple[int, int]:
-        """Return both numbers, those of an optimizer in the place of None."""
-        every, patience = (1, ONLINE_PATIENCE) if optimizer.online else (10, 0)
-        return max(1, self.evaluate_every or every), patience if self.patience is None else self.patience
-
-
-BY_OPTIMIZER = Schedule()
 
 
 class Saver(Protocol):

@@ -542,7 +542,7 @@ import sys
 from pathlib import Path
 from spacy_crfseq import threads
 from spacy_crfseq.cli import fit
-from spacy_crfseq.training.fit import Schedule
+from spacy_crfseq.types import Schedule
 fit.CHECKPOINT_EVERY = 0.0
 threads.available = lambda: 1  # as in the process of the tests
 config, output, train, dev = sys.argv[1:]

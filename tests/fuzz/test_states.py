@@ -19,7 +19,8 @@ from spacy.tokens import Doc
 from spacy_crfseq import registry
 from spacy_crfseq.pipeline.model_file import digest_of
 from spacy_crfseq.training.checkpoint import Checkpoint
-from spacy_crfseq.training.fit import Schedule, fit
+from spacy_crfseq.training.fit import fit
+from spacy_crfseq.types import Schedule
 from tests.contracts.test_optimizers import make, problem_for
 from tests.fuzz.damage import changed
 from tests.fuzz.oracle import attempt, cases

@@ -17,8 +17,8 @@ from spacy_crfseq.errors import ClusterError, ModelFileError
 from spacy_crfseq.optimizers.adagrad import AdaGrad
 from spacy_crfseq.optimizers.lbfgs import LBFGS
 from spacy_crfseq.training.checkpoint import DIGEST, Checkpoint
-from spacy_crfseq.training.fit import FitResult, Progress, RunState, Schedule, fit
-from spacy_crfseq.types import NO_REPORT, Optimizer, StepReport
+from spacy_crfseq.training.fit import FitResult, Progress, RunState, fit
+from spacy_crfseq.types import NO_REPORT, Optimizer, Schedule, StepReport
 from tests.problems import Training, training_problem
 
 EACH = Schedule(evaluate_every=1)

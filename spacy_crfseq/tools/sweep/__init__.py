@@ -28,7 +28,7 @@ from ...errors import ConfigError, CrfError, DataError
 from ...files import digest, write_text
 from ...pipeline.configs import load_config
 from ...pipeline.pipeline_training import BEST, Say, log, set_up_from
-from ...training.fit import BY_OPTIMIZER, Schedule
+from ...types import BY_OPTIMIZER, Schedule
 from .bench import Bench, Candidate, encoding_of
 from .grid import Combination, GridFile, Space, changed, is_number, read_grid
 from .jobs import Call, at_once, run_calls

@@ -19,7 +19,8 @@ from .results import CombinationResult, Repetition
 
 if TYPE_CHECKING:
     from ...pipeline.component import CRFComponent
-    from ...training.fit import FitResult, Schedule
+    from ...training.fit import FitResult
+    from ...types import Schedule
 
 FREE = (
     "loss", "regularizer", "optimizer", "decoder",  # nor do they change which weights there are

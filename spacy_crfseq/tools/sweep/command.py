@@ -12,7 +12,7 @@ from ...cli.app import command
 from ...cli.console import FAILED, INTERRUPTED, printer, say
 from ...cli.fit_output import suggest_next
 from ...pipeline.pipeline_training import BEST
-from ...training.fit import Schedule
+from ...types import Schedule
 from . import PAGE, ResultFiles, SweepSettings, sweep
 from .results import FIGURES, result_rows
 from .study import IMPORTANCE, JOURNAL, importance_rows

@@ -11,7 +11,7 @@ import spacy
 from spacy_crfseq.cli.fit import fit
 from spacy_crfseq.pipeline.component import CRFComponent
 from spacy_crfseq.tools.warmup import cache_counts, warmup
-from spacy_crfseq.training.fit import Schedule
+from spacy_crfseq.types import Schedule
 from tests.commands import Run, refused, worked
 
 
