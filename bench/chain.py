@@ -81,6 +81,8 @@ def gradient(options: Options) -> list[Row]:
             if name == "pytorch-crf":
                 alone = {"ours": problem.from_arrays, name: theirs}
                 rows += _rows(problem, "ours from arrays, without autograd", alone, options, None)
+                bound = {"ours": _nothing(torch, problem), name: theirs}
+                rows += _rows(problem, "an autograd function that returns zeros", bound, options, None)
     return rows
 
 
@@ -129,6 +131,27 @@ def _ours(torch: Any, problem: Problem) -> Callable[[], float]:
     sys.path[:0] = [str(ROOT / "examples" / "torch")]
     layer = need("crf").CRF(len(problem.start))
     return _training(torch, problem, layer, ("transitions", "start", "end"), layer)
+
+
+def _nothing(torch: Any, problem: Problem) -> Callable[[], float]:
+    """Return what bounds all functions of Python: the work of `_training` with one that computes nothing."""
+
+    class Nothing(torch.autograd.Function):  # type: ignore[misc]
+        """Zero, with gradients of zero that exist already."""
+
+        @staticmethod
+        def forward(ctx: Any, *given: Any) -> Any:
+            return torch.scalar_tensor(0.0)
+
+        @staticmethod
+        def backward(ctx: Any, factor: Any) -> tuple[Any, ...]:
+            return *zeros, None, None
+
+    layer = need("crf").CRF(len(problem.start))
+    names = ("transitions", "start", "end")
+    zeros = [torch.zeros(array.shape) for array in problem[:4]]
+    shared = [getattr(layer, name) for name in names]
+    return _training(torch, problem, layer, names, lambda e, *rest: Nothing.apply(e, *shared, *rest))
 
 
 def _pytorch_layer(torch: Any, problem: Problem) -> Any:

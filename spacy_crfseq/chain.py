@@ -84,19 +84,23 @@ class Chain:
         if places is not None:
             table, flat_steps = table[places], flat_steps[places] if steps.shape[:-2] == shape else flat_steps
         # parameters that all tokens share are copied, as an optimizer writes the next ones into their memory
-        shared = [flat_steps] if len(flat_steps) == 1 else []
         ends = [arrays.get(name, np.zeros(n, dtype)) for name in ("start", "end")]
-        parameters = [np.array(array, dtype, order="C") for array in (*shared, *ends)]
-        per_token = [np.ascontiguousarray(array, dtype) for array in (table, *([] if shared else [flat_steps]))]
-        scores = Scores(*per_token, *parameters)
-        scores, bounds = kernels.borders.take_scores(scores, bounds)
+        if ends[0].shape != (n,) or ends[1].shape != (n,):
+            raise DataError(f"start and end must have the shape {(n,)}, not {ends[0].shape} and {ends[1].shape}.")
+        is_shared = len(flat_steps) == 1
+        parameters = np.concatenate([*([flat_steps] if is_shared else []), *ends], axis=None, dtype=dtype)
+        table = kernels.borders.take(table, dtype)
+        flat_steps = parameters[: -2 * n].reshape(1, n, n) if is_shared else kernels.borders.take(flat_steps, dtype)
+        scores = Scores(table, flat_steps, parameters[-2 * n : -n], parameters[-n:])
         object.__setattr__(self, "_places", places)
         object.__setattr__(self, "_shapes", (shape, steps.shape))
         highest = HIGHEST[dtype.char]
-        for name, array in zip(Scores._fields, scores, strict=True):
-            if not array.max(initial=-np.inf) < highest:
-                what = f"{name} must be numbers below {highest:g}, or minus infinity"
-                self._refuse(what, name, array, ~(array < highest))
+        # numbers that have been copied together are checked together
+        checked = (table, parameters) if is_shared else (table, flat_steps, parameters)
+        if not all(array.max(initial=-np.inf) < highest for array in checked):
+            for name, array in zip(Scores._fields, scores, strict=True):
+                if not (fits := array < highest).all():
+                    self._refuse(f"{name} must be numbers below {highest:g}, or minus infinity", name, array, ~fits)
         if allowed is not None:
             possible = self._take(_flags("allowed", allowed, (*shape, n)))
             scores = scores._replace(emissions=np.where(possible, scores.emissions, dtype.type(-np.inf)))
@@ -357,7 +361,7 @@ def _sequences(
         raise DataError("offsets are for emissions [T, L] without lengths; give lengths or a mask.")
     counts = None if lengths is None else _whole("lengths", lengths)
     if len(shape) == 2:
-        bounds = np.arange(shape[0] + 1) * shape[1]
+        bounds = np.arange(shape[0] + 1, dtype=np.int64) * shape[1]
         if counts is not None:
             if counts.shape != shape[:1] or counts.max(initial=0) > shape[1] or counts.min(initial=0) < 0:
                 raise DataError(
@@ -370,11 +374,11 @@ def _sequences(
             raise DataError(f"lengths must be whole numbers that add up to the {shape[0]} tokens, not {counts.sum()}.")
         bounds = np.append(0, np.cumsum(counts))
     else:
-        bounds = np.array([0, shape[0]]) if offsets is None else _whole("offsets", offsets)
+        bounds = np.array([0, shape[0]], np.int64) if offsets is None else _whole("offsets", offsets)
         kernels.borders.check_offsets(bounds, shape[0])
     if keep is None or keep.all():
         return bounds, None
-    return np.append(0, np.cumsum(keep))[bounds], np.flatnonzero(keep)
+    return np.append(0, np.cumsum(keep, dtype=np.int64))[bounds], np.flatnonzero(keep)
 
 
 def _whole(name: str, given: ArrayLike) -> Offsets:

@@ -28,13 +28,14 @@ class LogProb(torch.autograd.Function):
         labels, mask = (tensor.numpy(force=True) for tensor in given[4:])
         value, grad = Chain(*map(as_array, given[:4]), mask=mask).log_prob_and_grad(labels)
         ctx.save_for_backward(*(torch.from_numpy(array).to(own) for array, own in zip(grad, given, strict=False)))
-        return torch.tensor(value, dtype=torch.promote_types(given[0].dtype, torch.float32), device=given[0].device)
+        dtype = torch.promote_types(given[0].dtype, torch.float32)
+        return torch.scalar_tensor(value, dtype=dtype, device=given[0].device)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, factor: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        """Return the gradient of the scores, times that of the sum."""
-        return *((factor * d).to(d) for d in ctx.saved_tensors), None, None
+        """Return the gradient of the scores, times that of the sum, which keeps their type as it has no dimensions."""
+        return *(factor * d for d in ctx.saved_tensors), None, None
 
 
 class CRF(torch.nn.Module):

@@ -39,7 +39,7 @@ from .intrinsics import (
     next_v,
 )
 from .jit import inlined, internal, kernel
-from .sequences import capped, exp32, limits, part, path_score, room
+from .sequences import capped, exp32, limits, path_score, room
 
 LONGEST = 512
 """Steps that a block may have; longer sequences would take too much memory."""
@@ -175,7 +175,7 @@ def log_loss(
             b, e = work.begins[lane], work.begins[lane] + work.lengths[lane]
             nll = work.log_z[lane] + (e - b - 1) * base
             if gold.shape[0] > 0:
-                nll -= path_score(part(scores, b, e), gold[b:e])
+                nll -= path_score(gold, b, e, scores)
             else:
                 log_z[block[lane]] = nll
             work.values[lane], slope = capped(nll, cap)

@@ -40,7 +40,7 @@ def take_scores(scores: Scores, offsets: Offsets, allowed: Bools | None = None) 
     check_offsets(offsets, len(emissions))
     if allowed is not None and (allowed.dtype != np.bool_ or allowed.shape != emissions.shape):
         raise DataError(f"Allowed labels must be booleans of the shape {emissions.shape}, not {_of(allowed)}.")
-    return Scores(*(_take(array, dtype) for array in scores)), _take(offsets, np.int64)
+    return Scores(*(take(array, dtype) for array in scores)), take(offsets, np.int64)
 
 
 def check_offsets(offsets: Offsets, n_tokens: int) -> None:
@@ -70,7 +70,7 @@ def take_batch(scores: Scores, batch: Batch, grad: Scores) -> tuple[Scores, Batc
         raise DataError(
             f"The offsets of probabilities must be {n_sets + 1}, for {n_sets} candidate sets, not {len(ptr)}."
         )
-    gold, weights = _take(batch.gold, np.int32), _take(batch.weights, np.float64)
+    gold, weights = take(batch.gold, np.int32), take(batch.weights, np.float64)
     return scores, batch._replace(offsets=offsets, gold=gold, weights=weights)
 
 
@@ -105,7 +105,7 @@ def _holds(array: NDArray[Any], kinds: str) -> bool:
     return array.dtype.char in kinds and array.dtype.isnative
 
 
-def _take(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
+def take(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
     """Return an array of a type that can be written and is contiguous, a copy if it is not such an array itself."""
     return array if array.flags.carray and array.dtype == dtype else np.array(array, dtype)
 

@@ -459,7 +459,7 @@ def scaled_expectations(
         sequence, d_here = part(scores, b, e), part(grad, b, e)
         factor, gold_log_sum, free = weights[s], 0.0, 0.0
         if missing == 0 and gold.shape[0] > 0:
-            gold_log_sum = path_score(sequence, gold[b:e])
+            gold_log_sum = path_score(gold, b, e, scores)
         # with missing labels, that sum takes a pass too: before the others where phi' depends on it, and after them
         first, last = GOLD_BEFORE if missing > 0 and cap > 0 else FREE, GOLD_AFTER if missing > 0 else FREE
         for turn in range(first, last + 1):
@@ -484,7 +484,7 @@ def scaled_expectations(
         if gold.shape[0] == 0:
             log_z[s] = free
         elif missing == 0:
-            add_counts(gold[b:e], dtype.type(-factor * slope), d_here)
+            add_counts(gold, b, e, dtype.type(-factor * slope), grad)
     add_shared_transitions(work.counts, work.forward, d_transitions)
     return loss, some_left
 

@@ -258,11 +258,10 @@ def _max_loss(
     for s in range(weights.shape[0]):
         b, e = offsets[s], offsets[s + 1]
         if weights[s] != 0 and e > b:
-            d_here, f = part(grad, b, e), start.dtype.type(weights[s])
-            above, below = part(rival_scores, b, e), part(scores, b, e)
-            loss += weights[s] * (path_score(above, rival[b:e]) - path_score(below, target[b:e]))
-            add_counts(rival[b:e], f, d_here)
-            add_counts(target[b:e], -f, d_here)
+            f = start.dtype.type(weights[s])
+            loss += weights[s] * (path_score(rival, b, e, rival_scores) - path_score(target, b, e, scores))
+            add_counts(rival, b, e, f, grad)
+            add_counts(target, b, e, -f, grad)
     return loss
 
 

@@ -100,29 +100,30 @@ def step_to(transitions: Floats, t: int) -> Floats:
 
 
 @inlined
-def path_score(scores: Scores, labels: Ints) -> float:
-    """Return the score of the labels [n] of one sequence, in float64."""
+def path_score(labels: Ints, b: int, e: int, scores: PlainScores) -> float:
+    """Return the score of the labels [T] of the sequence of tokens b..e-1, in float64.
+
+    Parts of arrays would be values whose references are counted, which takes longer than the sums.
+    """
     emissions, transitions, start, end = scores
-    length, shared = emissions.shape[0], transitions.shape[0] == 1
-    score = np.float64(start[labels[0]]) + end[labels[length - 1]]
-    for t in range(length):
+    score, of_steps = np.float64(start[labels[b]]) + end[labels[e - 1]], 0.0
+    for t in range(b, e):  # two sums, neither of which waits for the other
         score += emissions[t, labels[t]]
-        if t > 0:
-            score += transitions[0 if shared else t, labels[t - 1], labels[t]]
-    return score
+        if t > b:
+            of_steps += transitions[0 if transitions.shape[0] == 1 else t, labels[t - 1], labels[t]]
+    return score + of_steps
 
 
 @inlined
-def add_counts(labels: Ints, factor: float, grad: Scores) -> None:
-    """Add factor times the counts of the labels [n] of one sequence to `grad`."""
+def add_counts(labels: Ints, b: int, e: int, factor: float, grad: PlainScores) -> None:
+    """Add factor times the counts of the labels [T] of the sequence of tokens b..e-1 to `grad`."""
     d_emissions, d_transitions, d_start, d_end = grad
-    length, shared = d_emissions.shape[0], d_transitions.shape[0] == 1
-    d_start[labels[0]] += factor
-    d_end[labels[length - 1]] += factor
-    for t in range(length):
+    d_start[labels[b]] += factor
+    d_end[labels[e - 1]] += factor
+    for t in range(b, e):
         d_emissions[t, labels[t]] += factor
-        if t > 0:
-            d_transitions[0 if shared else t, labels[t - 1], labels[t]] += factor
+        if t > b:
+            d_transitions[0 if d_transitions.shape[0] == 1 else t, labels[t - 1], labels[t]] += factor
 
 
 @inlined
