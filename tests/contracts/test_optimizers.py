@@ -58,13 +58,13 @@ def declared(name: str) -> dict[str, Any]:
 @lru_cache(maxsize=100)
 def problem_for(name: str) -> Training:
     """Return a problem of a kind that an optimizer says it can do."""
-    return training_problem(3, n_sequences=40, templates=("LOWER", "TAG[-1..0]"), **declared(name))
+    return training_problem(3, n_sequences=24, templates=("LOWER", "TAG[-1..0]"), **declared(name))
 
 
 @lru_cache(maxsize=2)
 def problem(rho: float = 1.0) -> tuple[Training, float]:
     """Return a convex problem and the value of its minimum."""
-    training = training_problem(3, n_sequences=40, templates=("LOWER", "TAG[-1..0]"), regularizer=L2(rho))
+    training = training_problem(3, n_sequences=24, templates=("LOWER", "TAG[-1..0]"), regularizer=L2(rho))
     return training, newton_optimum(training.objective)[1]
 
 

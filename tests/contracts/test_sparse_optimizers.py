@@ -31,7 +31,7 @@ EVERY_PENALTY = pytest.mark.parametrize("penalty", PENALTIES, ids=str)
 @lru_cache(maxsize=len(PENALTIES) + 2)
 def problem(penalty: Regularizer, n_threads: int = 1, bigram_templates: tuple[str, ...] = ()) -> Training:
     templates = {"templates": ("LOWER", "TAG[-1..0]"), "bigram_templates": bigram_templates}
-    training = training_problem(3, n_sequences=40, regularizer=penalty, **templates)
+    training = training_problem(3, n_sequences=24, regularizer=penalty, **templates)
     training.objective._n_threads = n_threads
     return training
 
