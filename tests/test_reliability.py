@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_crfseq.errors import DataError
-from spacy_crfseq.inference.reliability import (
+from spacy_crfseq.reliability import (
     FEW,
     FLATTEST,
     FOLDS,

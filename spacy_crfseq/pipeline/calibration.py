@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..inference.posterior import Posterior
-from ..inference.reliability import (
+from ..reliability import (
     FEW,
     Curve,
     Values,

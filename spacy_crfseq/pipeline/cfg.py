@@ -15,8 +15,8 @@ from typing import Any
 from spacy.language import Language
 
 from ..errors import ConfigError, suggest
-from ..inference.reliability import POINTS
 from ..registry import check_types
+from ..reliability import POINTS
 
 UNCALIBRATED: dict[str, Any] = {"temperature": 1.0, "calibration": {}, "cover": {}}
 """The settings that `calibrate` fits to some weights, as they are for others."""

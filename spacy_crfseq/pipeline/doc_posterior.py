@@ -19,8 +19,8 @@ from spacy.tokens import Doc, Span
 from ..errors import ConfigError
 from ..inference.cover import cover
 from ..inference.posterior import Posterior
-from ..inference.reliability import curved
 from ..inference.spread import SpreadPosterior
+from ..reliability import curved
 from ..schemes import ANY, SpanArrays, encode, named_tags, spans_of, split_tag, tag_table
 from ..threads import cached_property
 from ..training.compatibility import check_global, is_local

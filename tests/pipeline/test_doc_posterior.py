@@ -13,8 +13,8 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from spacy_crfseq.errors import ConfigError
-from spacy_crfseq.inference.reliability import POINTS, curved
 from spacy_crfseq.pipeline.evidence import span_probability
+from spacy_crfseq.reliability import POINTS, curved
 from tests.html import Page
 from tests.pipeline.enumeration import enumerated, marginals_of
 from tests.pipeline.helpers import (

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...inference.reliability import Bin, calibration_error, checked, log_losses, reliability
+from ...reliability import Bin, calibration_error, checked, log_losses, reliability
 from .judged import Judged
 
 

@@ -1,6 +1,6 @@
 """``crfseq calibrate``: fit temperature and curves of trained components, so that their probabilities are reliable.
 
-The numbers are fitted by `inference.reliability`, as those of ``crfseq fit`` are; here to any corpus, and on request to
+The numbers are fitted by `reliability`, as those of ``crfseq fit`` are; here to any corpus, and on request to
 types of spans, and for a wanted recall.
 """
 
@@ -21,9 +21,9 @@ from ...corpora.layouts import Format
 from ...corpora.outputs import check_output_pipeline
 from ...errors import ConfigError, DataError
 from ...files import replace_folder, write_json
-from ...inference.reliability import Curve, Curves, fit_curves, fit_temperature, folds_of
 from ...pipeline.select import crfs_of, load_pipeline, model_folder
 from ...pipeline.texts import names_of
+from ...reliability import Curve, Curves, fit_curves, fit_temperature, folds_of
 from ...schemes import ANY
 from .._pages.calibration import Certainty, calibration, certainty
 from .._pages.coverage import SpanCoverage, coverage

@@ -13,7 +13,7 @@ from ...cli.app import command
 from ...cli.console import print_json, printer
 from ...corpora.layouts import Asked
 from ...corpora.paths import joined
-from ...inference.reliability import FEW
+from ...reliability import FEW
 from ...schemes import ANY
 from . import CalibrationSettings, ComponentCalibration, calibrate
 

@@ -13,8 +13,8 @@ import spacy
 from spacy.tokens import Doc, DocBin
 
 from spacy_crfseq.errors import ConfigError
-from spacy_crfseq.inference.reliability import Curves, curved, fit_curve
 from spacy_crfseq.pipeline.readers import read_examples
+from spacy_crfseq.reliability import Curves, curved, fit_curve
 from spacy_crfseq.schemes import TagSpan
 from spacy_crfseq.tools._pages.calibration import calibration
 from spacy_crfseq.tools._pages.judged import Judged

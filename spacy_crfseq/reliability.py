@@ -20,8 +20,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import ConfigError, DataError
-from ..types import Bools
+from .errors import ConfigError, DataError
+from .types import Bools
 
 Values: TypeAlias = NDArray[np.float64]
 Numbers: TypeAlias = NDArray[np.int64]
