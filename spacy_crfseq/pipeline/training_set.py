@@ -118,7 +118,7 @@ def check_weights(component: str, texts: TrainingSet) -> None:
     """RAISES DataError: If all texts of a corpus have the weight 0."""
     terms = {f"term {name!r}": corpus for name, corpus in texts.terms.items()}
     for name, corpus in {"training corpus": texts.corpus, **terms}.items():
-        if not corpus.data.weights.any():
+        if len(corpus.data.weights) and not corpus.data.weights.any():
             raise DataError(
                 f"Component {component!r}: all texts of the {name} have the weight 0, so nothing can be learned from "
                 "them. Give doc._.crf_weight, the key or column weight, or the setting weight of the reader above 0."
