@@ -22,7 +22,7 @@ def record(name: str, label: str, **also: object) -> str:
 def config(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a config whose sources contradict each other: gold says PER of each name, silver LOC."""
     monkeypatch.chdir(tmp_path)
-    Path("gold.jsonl").write_text("".join(record(name, "PER") for name in NAMES))
+    Path("gold.jsonl").write_text("".join(record(name, "PER") for name in NAMES) + record("Rome", "LOC"))
     Path("silver.jsonl").write_text("".join(record(name, "LOC", source="llm") for name in NAMES))
     worked(
         run("init-config", "ner.cfg", "--train", "gold.jsonl", "--dev", "gold.jsonl", "--lang", "en", "--task", "ner")
@@ -46,7 +46,7 @@ def test_debug_data_shows_the_weights_of_sources(config: Path, run: Run) -> None
     result = worked(run("debug-data", "gold.jsonl,silver.jsonl", "--config", str(config), "--no-cost",
                         "--corpora.train.weight", "0.5"))  # fmt: skip
     rows = [line.split() for line in result.stdout.splitlines()]
-    assert ["train", "gold.jsonl", "4", "8", "2.00"] in rows
+    assert ["train", "gold.jsonl", "5", "10", "2.50"] in rows
     assert ["train", "llm", "4", "8", "2.00"] in rows
 
 
@@ -72,6 +72,7 @@ def test_debug_data_fails_on_a_corpus_without_any_weight(config: Path, run: Run)
 def test_groups_of_train_need_none_in_dev(config: Path, run: Run) -> None:
     """And the config says what the setting is for."""
     assert "its texts stay together in folds" in config.read_text()
-    Path("train.jsonl").write_text("".join(record(name, "PER", source=name) for name in NAMES))
+    labels = {"Rome": "LOC", "Lima": "LOC", **dict.fromkeys(NAMES, "PER")}
+    Path("train.jsonl").write_text("".join(record(name, label, source=name) for name, label in labels.items()))
     worked(run("fit", str(config), "-o", "out", "--paths.train", "train.jsonl", "--corpora.train.group", "source"))
     worked(run("fit", str(config), "--paths.train", "train.jsonl", "--group", "source", "--cross-validate", "2"))
