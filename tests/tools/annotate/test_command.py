@@ -74,9 +74,10 @@ def test_the_command_prints_an_address_and_ends_with_ctrl_c(texts: Path, tmp_pat
             addresses.append(address[0].rsplit("/", 2)[1])
             with urllib.request.urlopen(address[0]) as page:
                 assert b"<title>Annotate</title>" in page.read()
-            second = forks.run(command)
-            assert second.returncode == 1
-            assert "another process" in second.stderr
+            if len(addresses) == 1:
+                second = forks.run(command)
+                assert second.returncode == 1
+                assert "another process" in second.stderr
             process.send_signal(signal.SIGINT)
             said, _ = process.communicate(timeout=60)
             assert process.returncode == 0
