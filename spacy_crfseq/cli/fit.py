@@ -63,13 +63,12 @@ def fit(
         training = set_up(config_path, output, overrides or {}, (BEST, LAST), force, say, _files_of(output))
         if start is not None:
             _begin_with(training, start, output, force)
-        if overlaps(training.nlp.config.interpolate()):
+        if learned := overlaps(training.nlp.config.interpolate()):
             printer().warn(
                 "Most sentences of the dev corpus are in the training corpus, too: its scores will be too good, and "
                 "probabilities are not calibrated on it."
             )
-            for pipe in training.to_train.values():
-                pipe.training.set(calibrates=False)
+        training = training.calibrating(fits=not learned)
         facts = {"--from": start or "none", "--dask": "no" if cluster is None else "yes"}
         checkpoint = _checkpoint(training, output / CHECKPOINT, facts, resume, force)
         if workers is not None and cluster is not None:

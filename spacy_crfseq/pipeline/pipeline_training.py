@@ -126,6 +126,19 @@ class PipelineTraining(NamedTuple):
     say: Say = log
     distributed: bool = False
 
+    def calibrating(self, *, fits: bool) -> PipelineTraining:
+        """Return the training that fits the calibration of its config itself, instead of the callback `Calibrate`.
+
+        It does so on the arrays of the dev corpus that scores are counted on.
+        fits (bool): Off, nothing is fitted, since the dev corpus is not new to the model.
+        """
+        callback = self.settings["before_to_disk"]
+        if not isinstance(callback, Calibrate):
+            return self
+        for pipe in self.to_train.values():
+            pipe.training.set(calibrates=fits)
+        return self._replace(settings={**self.settings, "before_to_disk": callback.then})
+
     def refuse_trained(self, what: str) -> None:
         """RAISES ConfigError: If a component to train comes from a trained pipeline, with which `what` cannot work."""
         if self.resumed:
@@ -348,12 +361,9 @@ def set_up_from(config: Config, say: Say = log) -> PipelineTraining:
     nlp = util.load_model_from_config(config, auto_fill=True)
     filled = nlp.config.interpolate()
     settings = util.registry.resolve(filled["training"], schema=ConfigSchemaTraining)
-    calibrates = isinstance(callback := settings["before_to_disk"], Calibrate)
-    if calibrates:  # on the arrays of the dev corpus that scores are counted on
-        settings["before_to_disk"] = callback.then
     to_train = _to_train(nlp, settings["frozen_components"])
     for pipe in to_train.values():
-        pipe.training.set(watch=count_texts, calibrates=calibrates)
+        pipe.training.set(watch=count_texts)
     resumed = set(util.get_sourced_components(config)).intersection(to_train)
     read_train, read_dev, portions = _corpora(nlp, filled, settings)
     last = max(nlp.pipe_names.index(name) for name in to_train)

@@ -88,3 +88,14 @@ def test_spacy_train_calibrates_what_it_saves(configure: Any, corpus: Corpus, de
     assert fitted.cfg["temperature"] != 1.0
     again = calibrate(tmp_path / "out/model-best", dev, "conll2003").results["crf_ner"]
     assert again.after.temperature == pytest.approx(fitted.cfg["temperature"], rel=1e-2)
+
+
+def test_models_of_a_sweep_are_calibrated_when_they_are_saved(
+    run: Run, configure: Any, corpus: Corpus, dev: Path, tmp_path: Path
+) -> None:
+    config = configure(tmp_path / "c.cfg", "crf_ner", training=BLOCK)
+    grid = f'[sweep]\nconfig = "{config}"\n[sweep.grid]\nregularizer.rho = [0.1, 1]\n'
+    (tmp_path / "s.cfg").write_text(grid)
+    paths = ["--paths.train", corpus.train, "--paths.dev", dev]
+    worked(run("sweep", tmp_path / "s.cfg", "--patience 1 --jobs 1 --output", tmp_path / "out", *paths))
+    assert pipe_of(spacy.load(tmp_path / "out/model-best")).cfg["temperature"] != 1.0
