@@ -300,10 +300,10 @@ def plugins(group: str) -> list[EntryPoint]:
     return sorted((entry for entry in there if entry.value.startswith("spacy_crfseq.")), key=lambda entry: entry.name)
 
 
-def plugin_part(group: str, block: str) -> str:
+def plugin_part(group: str, block: str = "") -> str:
     """Return all functions of a registry.
 
-    block: The block of a config that names such a function.
+    block: The block of a config that names such a function, if there is one.
     """
     entries, seen = plugins(group), dict[str, str]()
     rows = ([f"[`{_short(entry)}`](#{_anchor(entry)})", _summary(entry)] for entry in entries)
@@ -371,7 +371,7 @@ def _section(group: str, block: str, entry: EntryPoint, seen: dict[str, str]) ->
         seen[entry.module] = _short(entry)
         about = read_docstring(inspect.getdoc(_module(entry))).text()
         background = '??? info "Background"\n\n' + textwrap.indent(about, "    ")
-    config = "\n".join(["```ini", *lines, "```"])
+    config = "\n".join(["```ini", *lines, "```"]) if block else ""
     return joined(f"## {_short(entry)}", *document.paragraphs, settings, config, *document.notes, background)
 
 

@@ -1,4 +1,4 @@
-"""The registries of losses, regularizers, optimizers, decoders, features, attributes, potentials, costs and weightings.
+"""The registries of losses, regularizers, optimizers, decoders, features, attributes, potentials, and of a few tools.
 
 Each is a `catalogue` registry under spaCy's name space, so a plug-in package needs only an entry point, for instance
 ``[project.entry-points.spacy_crf_losses]``.  The package registers its own plug-ins the same way.
@@ -20,6 +20,7 @@ from .errors import ConfigError
 
 KINDS = (
     "losses", "regularizers", "optimizers", "decoders", "features", "attributes", "potentials", "costs", "weightings",
+    "sources",
 )  # fmt: skip
 NAMES = tuple(f"crf_{kind}" for kind in KINDS)
 
@@ -85,4 +86,6 @@ def check_types(where: str, annotations: Mapping[str, Any], settings: Mapping[st
 
 
 ALL: dict[str, Any] = {name: Registry(("spacy", name), entry_points=True) for name in NAMES}
-losses, regularizers, optimizers, decoders, features, attributes, potentials, costs, weightings = ALL.values()
+(
+    losses, regularizers, optimizers, decoders, features, attributes, potentials, costs, weightings, sources,
+) = ALL.values()  # fmt: skip

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
@@ -24,6 +24,7 @@ import numpy as np
 from .. import kernels
 from ..corpora import check_file, read_lines
 from ..errors import ConfigError, FormatError
+from ..schemes import TagSpan
 from ..threads import cached_property, surviving
 from ..types import Hashes, Ints, Offsets
 from .index import Growable, HashIndex, hash_of_name
@@ -202,6 +203,20 @@ class Phrases:
             if n <= room:
                 return {block: TokenSets(sums, ptr, matches[:n])}
             room = n
+
+    def places(self, doc: Any) -> list[TagSpan]:
+        """Return the phrases in a Doc with the names of their lists; those of different lists may overlap."""
+        strings: dict[int, str] = {}
+        (sets,) = self.read("", [doc], strings).values()
+        found, begun = list[TagSpan](), dict[str, int]()
+        for token, (first, last) in enumerate(pairwise(sets.ptr.tolist())):
+            for value in sets.values[first:last].tolist():
+                name, _, place = strings[value].rpartition("-")
+                if place in "BS":
+                    begun[name] = token
+                if place in "ES":
+                    found.append(TagSpan(begun[name], token + 1, name))
+        return found
 
     def _words(self, docs: Sequence[Any]) -> Ints:
         """Return the rows [T] of the words in the columns of hashes, adding new words."""

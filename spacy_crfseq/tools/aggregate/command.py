@@ -26,24 +26,12 @@ def aggregate_cli(
     source: Annotated[
         list[str],
         typer.Option(
-            "--source",
-            "-s",
-            metavar="NAME=SOURCE",
-            help="Annotated file over the same texts, pipeline, or patterns; repeat it",
+            "--source", "-s", metavar="NAME=SOURCE", help="A source, with its settings after commas; repeat it"
         ),
     ],
     output: Annotated[Path, options.output("File .spacy for the texts with their labels")],
-    map_: Annotated[
-        list[str] | None, typer.Option("--map", metavar="OLD=NEW", help="New name of a label; repeat it for several")
-    ] = None,
     labels: Annotated[
         str | None, typer.Option(help="Labels to learn, separated by commas", show_default="all that a source gives")
-    ] = None,
-    abstain: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME", help="Source that says nothing outside its spans, such as a short list; repeat it"
-        ),
     ] = None,
     gold: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Some of the texts with gold labels, to learn from")
@@ -53,54 +41,72 @@ def aggregate_cli(
         bool, typer.Option("--previous", help="Of hmm: let what a source says depend on what it said before")
     ] = False,
     weigh: Annotated[bool, typer.Option("--weigh", help="Give doubtful texts a smaller weight in training")] = False,
+    min_probability: Annotated[
+        float | None,
+        typer.Option(
+            min=0, max=1, help="Note no probabilities: labels that are less probable are unknown, for any loss"
+        ),
+    ] = None,
     component: Annotated[str, typer.Option("--component", "-p", help="Component that is to learn")] = "crf_ner",
     lang: options.Lang = "en",
     format: options.GoldFormat = None,
     columns: options.Columns = None,
     scheme: options.Scheme = None,
     encoding: options.Encoding = None,
+    skip_invalid: options.SkipInvalid = False,
     as_json: options.AsJson = False,
     force: options.Force = False,
     code: options.Code = None,
 ) -> None:
     """Make one set of entity labels, with probabilities, of what many doubtful sources say about the same texts.
 
-    A source is an annotated file with the words of the texts, in any layout, a pipeline, which tags them, or a file
-    .jsonl with patterns of an entity ruler, which says nothing outside of its spans, as those of --abstain. The label
-    model learns how far to trust each source for each label, from where the sources agree: without gold labels, or with
-    some (--gold). The output has the best labels as entities, and notes the probabilities of all others for the loss
-    spacy_crfseq.CrossEntropy.v1, by which a component learns them.
+    A source is an annotated file over the texts, in any layout; a pipeline, which labels them; a file .jsonl with
+    patterns of an entity ruler; a file .txt, a list with one phrase per line, whose label is its name; or @ and the
+    name of a function of the registry crf_sources, such as @spacy_crfseq.NameLists.v1. The label model learns how far
+    to trust each source for each label, from where the sources agree: without gold labels, or with some (--gold). The
+    output has the best labels as entities, the spans of each source in doc.spans[NAME], and notes the probabilities of
+    all labels for the loss spacy_crfseq.CrossEntropy.v1, by which a component learns them.
+
+    Settings of a source follow after commas, and may be lists:
+      map=person:PER,city:LOC  new names of labels; x:O is no span to learn, "x:" means that nothing is known there
+      outside=unknown          it says nothing outside of its spans, as patterns, lists and functions do by default
+      labels=PER,LOC           labels that it could have given; it says nothing of those that it does not have
+      match=all, min_score=.6  of spans without positions; spans with a lower score are unknown, in a CRF all tokens
+      texts=some               it has only some of the texts, or another order
+      spans=KEY                of a file .spacy: spans in doc.spans[KEY] instead of entities
+      format, scheme, encoding of a file, if it is not that of the texts
 
     Shown for each source and label, by tokens: votes, their share of all tokens, precision and recall as the model
     estimates them, and conflicts, the share of its votes where another source says something else. With --gold, the
     same against gold labels. Sources that copy each other are named: their errors would count twice.
 
     Example:
-      python -m spacy crfseq aggregate raw.conll -o labels.spacy --source rules=rules.conll \\
+      python -m spacy crfseq aggregate raw.conll -o labels.spacy --source llm=labels.jsonl,match=all,map=person:PER \\
           --source model=training/model-best --labels PER,LOC,ORG
     """
     import spacy
 
     from ...pipeline.texts import write_docs
     from .label_model import KINDS, Aggregation
-    from .texts import SourceSettings, aggregate
+    from .source_settings import parse_source
+    from .texts import Noted, aggregate
 
     resolve(texts)
     check_choice("--model", model, KINDS)
-    places = _pairs("--source", source)
-    check_output_file(output, texts, *places.values(), *([gold] if gold else []), force=force)
+    sources = {name: parse_source(text) for name, text in _named(source).items()}
+    files = [each.place for each in sources.values() if not each.is_function]
+    check_output_file(output, texts, *files, *([gold] if gold else []), force=force)
     if output.suffix != ".spacy":
         raise ConfigError(f"{output}: the labels are written as a DocBin. Give a name that ends in .spacy.")
-    names = tuple(name.strip() for name in labels.split(",") if name.strip()) if labels else ()
     result = aggregate(
         spacy.blank(lang),
         texts,
-        SourceSettings(places, _pairs("--map", map_ or []), names, abstain or ()),
+        sources,
         Aggregation(model, previous),  # type: ignore[arg-type]
-        layout=Asked(format, columns, scheme, encoding),
+        labels=[name.strip() for name in labels.split(",") if name.strip()] if labels else (),
+        layout=Asked(format, columns, scheme, encoding, skip_invalid=skip_invalid),
         gold=gold,
-        component=component,
-        weigh=weigh,
+        noted=Noted(component, weigh, min_probability),
     )
     write_docs(output, result.docs)
     if as_json:
@@ -111,14 +117,19 @@ def aggregate_cli(
         if rows:
             message.divider(title)
             message.table([_cells(row) for row in rows], header=HEADER, aligns=["l", "l", *"rrrrr"])
-    for pair in result.copies:
+    for pair in result.copies[:LISTED]:
         message.warn(str(pair))
+    if (more := len(result.copies) - LISTED) > 0:
+        message.warn(f"So may {more:,} more pairs of sources.")
     if not result.model.converged:
         message.warn("The label model has not converged: its estimates may still change.")
     message.good(f"{output}: {len(result.docs):,} texts")
-    advise("fit CONFIG --paths.train " + str(output) + " with the loss spacy_crfseq.CrossEntropy.v1")
+    loss = "" if min_probability is not None else " with the loss spacy_crfseq.CrossEntropy.v1"
+    advise(f"fit CONFIG --paths.train {output}{loss}")
 
 
+LISTED = 10
+"""Pairs of sources that may copy each other that are listed, the most alike first."""
 HEADER = ("Source", "Label", "Votes", "Coverage", "Precision", "Recall", "Conflicts")
 
 
@@ -154,20 +165,17 @@ def _defined(row: dict[str, Any]) -> dict[str, Any]:
     return {name: None if value != value else value for name, value in row.items()}
 
 
-def _pairs(option: str, texts: list[str]) -> dict[str, str]:
-    """Return the names and the values of an option.
+def _named(texts: list[str]) -> dict[str, str]:
+    """Return the names of sources and what they are.
 
-    RAISES ConfigError: If one is not of the form NAME=VALUE, or a name comes twice.
+    RAISES ConfigError: If one is not of the form NAME=SOURCE, or a name comes twice.
     """
-    pairs: dict[str, str] = {}
+    named: dict[str, str] = {}
     for text in texts:
-        name, sign, value = text.partition("=")
-        if not (name and sign and value):
-            raise ConfigError(f"{option} {text}: give a name, an equals sign and a value, such as {_EXAMPLES[option]}.")
-        if name in pairs:
-            raise ConfigError(f"{option} {text}: {name!r} is given twice.")
-        pairs[name] = value
-    return pairs
-
-
-_EXAMPLES = {"--source": "rules=rules.conll", "--map": "GPE=LOC"}
+        name, sign, source = text.partition("=")
+        if not (name and sign and source):
+            raise ConfigError(f"--source {text}: give a name, an equals sign and a source, such as rules=rules.conll.")
+        if name in named:
+            raise ConfigError(f"--source {text}: {name!r} is given twice.")
+        named[name] = source
+    return named

@@ -172,7 +172,7 @@ def _sample(model: LabelModel, votes: Votes, gold: Ints | None) -> Iterator[tupl
     for number, part in enumerate(shards(votes.offsets, votes.n_labels)):
         first, last = votes.offsets[part[0]], votes.offsets[part[1]]
         tokens = first + np.flatnonzero(several[first:last] > 1)
-        tokens = tokens[number % max(1, every) :: max(1, every)]
+        tokens = np.ascontiguousarray(tokens[number % max(1, every) :: max(1, every)])
         if len(tokens):
             shares = model.lattice(votes, gold, part).marginals()
             yield tokens, np.ascontiguousarray(shares[tokens - first], np.float64)

@@ -11,6 +11,8 @@ from spacy.training import Corpus
 
 from spacy_crfseq.pipeline.evidence import WEIGHT_KEY
 from spacy_crfseq.pipeline.soft_labels import read_soft_labels
+from spacy_crfseq.tools.aggregate.source_settings import parse_source
+from spacy_crfseq.tools.aggregate.texts import aggregate
 from tests.commands import Run, refused, worked
 
 SENTENCES = [
@@ -50,8 +52,9 @@ def docs_of(path: str) -> list[Any]:
 
 
 def test_sources_of_all_kinds_become_labels_with_probabilities(folder: Path, run: Run) -> None:
-    line = "aggregate texts.iob -o out.spacy --map GPE=LOC --labels PER,LOC --weigh --source careful=careful.iob"
-    result = worked(run(*f"{line} --source wrong=wrong.iob --source ruler=ruler".split()), "out.spacy: 60 texts")
+    line = "aggregate texts.iob -o out.spacy --labels PER,LOC --weigh --source careful=careful.iob"
+    line = f"{line} --source wrong=wrong.iob --source ruler=ruler,map=GPE:LOC"
+    result = worked(run(*line.split()), "out.spacy: 60 texts")
     assert "ruler" in result.stdout
     docs = docs_of("out.spacy")
     assert [(ent.text, ent.label_) for ent in docs[1].ents] == [("Oslo", "LOC"), ("Bob Lee", "PER")]
@@ -79,13 +82,13 @@ def test_the_report_is_printed_as_json_and_gold_texts_are_counted(folder: Path, 
     report = json.loads(result.stdout)
     rows = {(row["source"], row["label"]): row for row in report["gold"]}
     assert rows["people", "LOC"]["precision"] is None
-    assert rows["people", "LOC"]["recall"] == 0
+    assert rows["people", "LOC"]["recall"] is None  # a label that it does not have
     assert rows["careful", "all"]["recall"] == 1
     assert {row["source"] for row in report["estimated"]} == {"careful", "people"}
 
 
 def test_a_source_that_abstains_says_nothing_outside_its_spans(folder: Path, run: Run) -> None:
-    report = json.loads(worked(run(*f"{COMMAND} --abstain people --json".split())).stdout)
+    report = json.loads(worked(run(*f"{COMMAND},outside=unknown --json".split())).stdout)
     votes = {(row["source"], row["label"]): row["votes"] for row in report["estimated"]}
     assert votes["people", "O"] == 0
     assert votes["careful", "O"] > 0
@@ -99,21 +102,68 @@ def test_patterns_are_a_source_that_says_nothing_outside_its_spans(folder: Path,
     assert votes == {"O": 0, "LOC": 40, "PER": 40, "all": 80}
 
 
+def test_the_spans_of_each_source_are_in_the_output_and_can_be_sources_again(folder: Path, run: Run) -> None:
+    worked(run(*f"{COMMAND},outside=unknown --labels PER,LOC".split()))
+    doc = docs_of("out.spacy")[1]
+    careful, people = (doc.spans[name] for name in ("careful", "people"))
+    assert [(span.text, span.label_) for span in careful] == [("Oslo", "LOC"), ("Bob Lee", "PER")]
+    assert [(span.text, span.label_) for span in people] == [("Bob Lee", "PER")]
+    assert (careful.attrs["silent"], people.attrs["silent"]) == ([], [[0, 2]])
+    again = "--source careful=out.spacy,spans=careful --source people=out.spacy,spans=people"
+    worked(run(*f"aggregate texts.iob -o again.spacy --labels PER,LOC {again}".split()))
+    for first, second in zip(docs_of("out.spacy"), docs_of("again.spacy"), strict=True):
+        assert first.to_json() == second.to_json()
+
+
+def test_hard_labels_are_unknown_where_there_is_doubt(folder: Path, run: Run) -> None:
+    line = "aggregate texts.iob -o out.spacy --source a=careful.iob --source b=wrong.iob"
+    worked(run(*f"{line} --model majority --min-probability 0.6".split()), "out.spacy: 60 texts")
+    docs = docs_of("out.spacy")
+    assert not read_soft_labels(docs[0], "crf_ner")
+    assert [token.ent_iob_ for token in docs[0]] == ["", "O", "B"]
+    nlp = spacy.blank("en")
+    nlp.add_pipe("crf_ner")  # its loss needs no probabilities
+    nlp.initialize(lambda: Corpus("out.spacy")(nlp))
+
+
+@pytest.mark.parametrize("n", [1, 1000])
+def test_one_source_and_a_thousand_are_aggregated(folder: Path, n: int) -> None:
+    write(Path("texts.iob"), lambda *_: "O", SENTENCES[:3])
+    write(Path("careful.iob"), sentences=SENTENCES[:3])
+    sources = {f"s{i}": parse_source("careful.iob,format=iob") for i in range(n)}
+    result = aggregate(spacy.blank("en"), Path("texts.iob"), sources)
+    assert [(ent.text, ent.label_) for ent in result.docs[1].ents] == [("Oslo", "LOC"), ("Bob Lee", "PER")]
+    assert len(result.docs[0].spans) == n
+
+
+def test_sources_that_say_nothing_or_always_the_same_do_no_harm(folder: Path, run: Run) -> None:
+    write(Path("outside.iob"), lambda *_: "O")
+    write(Path("people.iob"), lambda *_: "B-PER")
+    write(Path("some.iob"), sentences=SENTENCES[:2])
+    more = "--source never=outside.iob,outside=unknown --source outside=outside.iob --source some=some.iob,texts=some"
+    line = f"aggregate texts.iob -o out.spacy --source a=careful.iob --source b=careful.iob {more}"
+    worked(run(*line.split()))
+    for doc, sentence in zip(docs_of("out.spacy"), SENTENCES, strict=True):
+        assert [token.ent_iob_ == "O" for token in doc] == [tag == "O" for _, tag in sentence]
+        assert "never" not in doc.spans
+
+
 @pytest.mark.parametrize(
     ("more", "messages"),
     [
         ("--source people=careful.iob", ["'people' is given twice"]),
-        ("--source people.iob", ["give a name, an equals sign and a value, such as rules=rules.conll"]),
-        ("--source other=short.iob", ["'other', short.iob, has other words", "text 60", "the end instead of 'left'"]),
+        ("--source people.iob", ["give a name, an equals sign and a source, such as rules=rules.conll"]),
+        ("--source other=short.iob", ["short.iob: it has other words", "text 60", "the end instead of 'left'"]),
         ("--source other=changed.iob", ["at text 1, 'Eve' instead of 'Ada'"]),
-        ("--abstain nobody", ["--abstain nobody: no source has this name, only careful, people"]),
-        ("--labels DATE", ["No source has labelled a span with these labels"]),
+        ("--labels DATE", ["No source has the label 'DATE' to learn", "LOC, PER"]),
         ("--gold new.iob", ["none of its 1 texts is among those to label"]),
-        ("--gold types.iob", ["no source has the label 'ORG'"]),
+        ("--gold types.iob", ["Gold texts have the label 'ORG', but no source does"]),
         ("--model best", ["--model best: unknown"]),
         ("--model majority --previous", ["Only in a label model of the kind hmm"]),
         ("--source ruler=none.iob", ["none.iob"]),
         ("--source ruler=bad.jsonl", ["bad.jsonl: the entity ruler cannot use these patterns"]),
+        ("--source other=careful.iob,match=all", ["--match is for annotated spans"]),
+        ("--source other=careful.iob,mach=all", ["unknown setting 'mach'. Did you mean 'match'"]),
         ("-o out.conll", ["ends in .spacy"]),
     ],
 )
