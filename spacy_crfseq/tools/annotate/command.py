@@ -94,6 +94,7 @@ def annotate(
     first: FirstPipeline = FAST,
     classes: bool = True,
     review: bool = False,
+    sources: bool = False,
     seed: int = 0,
 ) -> Project:
     """Return the project in a folder, a new one or one to go on with; its model has not begun to learn.
@@ -104,6 +105,7 @@ def annotate(
     RAISES CrfError: If it cannot be worked on, or the texts cannot be read.
     """
     from ...cli.inputs import layout_of
+    from .labelled import OfSources, read_labelled
     from .pool import Pool, TextFile
     from .project import Project
     from .review import AnnotatedFile, Review
@@ -112,6 +114,8 @@ def annotate(
     texts = resolve_all(texts)
     if review and (first.model is not None or len(texts) > 1):
         raise ConfigError("--review trains models on parts of one corpus: give one file, and no --model.")
+    if sources and (review or first.patterns is not None or len(texts) > 1):
+        raise ConfigError("--sources shows the labels of one output of 'aggregate': no --review, no --patterns.")
     learner, task = first.load()
     nlp = learner.nlp
     settings = {"task": task, "component": learner.name, "model": first.model, "seed": seed}
@@ -120,6 +124,11 @@ def annotate(
     if review:
         corpus = AnnotatedFile(learner, TextFile(texts[0], layout_of(texts[0], layout, nlp)))
         return Review(output, learner, corpus, names_of(labels) or [], settings, inputs)
+    if sources:
+        labelled = read_labelled(texts[0], learner)
+        settings["sources"] = texts[0].name
+        pool = Pool(nlp, [TextFile(texts[0], layout_of(texts[0], layout, nlp, texts=True))])
+        return OfSources(output, learner, pool, labelled, names_of(labels) or [], settings, inputs)
     if not labels and not learner.pipe.labels and not (output / "journal.jsonl").exists():
         raise ConfigError("Give --labels with the labels to begin with, such as --labels PER,LOC,ORG.")
     pool = Pool(nlp, [TextFile(path, layout_of(path, layout, nlp, texts=True)) for path in texts])
@@ -158,6 +167,9 @@ def annotate_cli(
     review: Annotated[
         bool, typer.Option("--review", help="Show the likeliest annotation errors of a corpus, and write it corrected")
     ] = False,
+    sources: Annotated[
+        bool, typer.Option("--sources", help="Begin with the labels of an output of 'aggregate', doubtful texts first")
+    ] = False,
     seed: Annotated[int, typer.Option(help="Of the texts drawn at random")] = 0,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for any that is free")] = PORT,
     code: options.Code = None,
@@ -177,6 +189,9 @@ def annotate_cli(
     errors in the rest, as 'debug-data --cross-validate' does; the page shows the likeliest first. The folder has the
     corpus as you correct it, in a file of the same name: what you do not change stays unchanged.
 
+    With --sources, TEXTS is an output of 'aggregate'. The page begins with its labels and shows what each source has
+    found, the most doubtful texts first. 'aggregate --gold project/train.spacy' then learns from the decisions, too.
+
     Tasks: entities, chunks, tags (one per token), fields (tags whose neighbours join, as in addresses and references).
 
     Example:
@@ -194,6 +209,7 @@ def annotate_cli(
         first=FirstPipeline(task, lang, model, config, component, patterns),
         classes=classes,
         review=review,
+        sources=sources,
         seed=seed,
     )
     serve(project, port)

@@ -266,17 +266,23 @@ class Project:
         self._check_labels(pins)
         model = self.model
         if model is None or item.held_out:
-            guess = self._guess(item) if self._guess is not None and not item.held_out else Decoding([], [])
-            taken = {t for start, end, _ in pins.spans for t in range(start, end)} | set(pins.outside)
-            shown = [Scored(*span, 1.0) for span in pins.spans]
-            shown += [span for span in guess.spans if taken.isdisjoint(range(span.start, span.end))]
-            there = {span[:3] for span in shown}
-            offers = [offer for offer in (*guess.spans, *guess.offers) if offer[:3] not in there]
-            return Decoding(sorted(shown), offers), None
+            return self._without_model(item, pins), None
         for name in self.state.labels:  # one that the page has added since
             if name not in model.pipe.labels:
                 model.pipe.add_label(name)
         return decode(model.pipe, item.doc, pins, runs=self.learner.runs), model.texts
+
+    def _without_model(self, item: Item, pins: Pins) -> Decoding:
+        """Return the spans that are guessed in a text, where the user says nothing else; none if it is held out."""
+        guess = self._guess(item) if self._guess is not None and not item.held_out else Decoding([], [])
+        taken = {t for start, end, _ in pins.spans for t in range(start, end)} | set(pins.outside)
+        shown = [Scored(*span, 1.0) for span in pins.spans]
+        wrong = {(*span,) for span in pins.wrong}
+        kept = [span for span in guess.spans if span[:3] not in wrong]
+        shown += [span for span in kept if taken.isdisjoint(range(span.start, span.end))]
+        there = {span[:3] for span in shown} | wrong
+        offers = [offer for offer in (*guess.spans, *guess.offers) if offer[:3] not in there]
+        return Decoding(sorted(shown), offers)
 
     def _check_labels(self, pins: Pins) -> None:
         for label in sorted(pins.labels.difference(self.state.labels)):
