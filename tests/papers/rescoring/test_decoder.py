@@ -16,8 +16,8 @@ from spacy_crfseq.errors import ConfigError, ModelFileError
 from spacy_crfseq.inference.posterior import Posterior
 from spacy_crfseq.papers import rescoring
 from spacy_crfseq.papers.rescoring import LEAST, MOST, N_FEATURES, RescoredSpans, excluded, scaled
-from spacy_crfseq.pipeline.doc_posterior import calibrated
 from spacy_crfseq.pipeline.evidence import WEIGHT_KEY, span_probability
+from spacy_crfseq.reliability import POINTS
 from spacy_crfseq.schemes import tags_of, transition_table
 from tests import reference
 from tests.problems import random_problem
@@ -385,14 +385,15 @@ def test_the_temperature_divides_the_log_odds_of_what_was_corrected_without_it(
     spans, words = answers.all_spans, answers.word_posterior._replace(temperature=1.0)
 
     def cooled(probabilities: Any, first_labels: Any) -> Any:
-        return calibrated(probabilities, 0.0, 1 / temperature)
+        yes, no = probabilities ** (1 / temperature), (1 - probabilities) ** (1 / temperature)
+        return yes / (yes + no)
 
     expected = pipe.method.decoder.span_probabilities(words, answers.all_labels, spans.start, spans.end, cooled)
     assert len(expected) > 0
     np.testing.assert_allclose(answers.all_probabilities, expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("curves", [{}, {"PER": (1.5, 0.4)}], ids=["one temperature", "curves"])
+@pytest.mark.parametrize("curves", [{}, {"PER": (0.4 * POINTS + 1.5).tolist()}], ids=["one temperature", "curves"])
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 4.0])
 def test_probabilities_of_a_token_add_up_to_one_at_most(
     trained: Any, temperature: float, curves: dict[str, Any]
