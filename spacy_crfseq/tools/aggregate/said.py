@@ -97,14 +97,17 @@ def read_given(nlp: Language, path: Path, layout: layouts.Format) -> GivenTexts:
     return GivenTexts(docs, words, np.cumsum([0, *map(len, docs)]))
 
 
-def read_said(nlp: Language, source: SourceSettings, texts: GivenTexts, layout: layouts.Format = None) -> Said:
+def read_said(
+    nlp: Language, source: SourceSettings, texts: GivenTexts, layout: layouts.Format = None, *, is_file: bool = False
+) -> Said:
     """Return what a source says of texts.
 
     nlp (Language): Its tokenizer splits texts that a file has without words.
     layout: Of files whose settings and names do not say it.
+    is_file (bool): The source is an annotated file, whatever its name.
     RAISES CrfError: If a file cannot be read, a setting does not fit the source, or it has other texts or words.
     """
-    tagged = _tagged(nlp, source, texts, layout)
+    tagged = (_of_file if is_file else _tagged)(nlp, source, texts, layout)
     if source.texts == "some":
         tags = tags_of_some(tagged.words, tagged.tags, texts, source.place)
     else:

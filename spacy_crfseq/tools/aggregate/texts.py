@@ -112,7 +112,7 @@ def aggregate(
 
 def _read_gold(nlp: Language, gold: Path, texts: GivenTexts, layout: layouts.Format) -> Said:
     """Return the gold labels of all words, `ABSTAIN` in texts that the gold file does not have."""
-    return read_said(nlp, SourceSettings(str(gold), texts="some"), texts, layout)
+    return read_said(nlp, SourceSettings(str(gold), texts="some"), texts, layout, is_file=True)
 
 
 def _types(said: Mapping[str, Said], gold: Said | None, labels: Sequence[str]) -> list[str]:
