@@ -70,6 +70,7 @@ def aggregate_cli(
     Settings of a source follow after commas, and may be lists:
       map=person:PER,city:LOC  new names of labels; x:O is no span to learn, "x:" means that nothing is known there
       outside=unknown          it says nothing outside of its spans, as patterns, lists and functions do by default
+      outside=unsure           it misses many spans: it says nothing of words written like those that it labels
       labels=PER,LOC           labels that it could have given; it says nothing of those that it does not have
       match=all, min_score=.6  of spans without positions; spans with a lower score are unknown, in a CRF all tokens
       texts=some               it has only some of the texts, or another order

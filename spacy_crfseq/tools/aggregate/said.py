@@ -30,8 +30,9 @@ from ...pipeline.readers import read_gold
 from ...pipeline.select import load_pipeline, run_between
 from ...pipeline.texts import load_docs
 from ...schemes import OUTSIDE, decode_lenient, encode
-from ...types import Ints, Offsets
-from .source_settings import FUNCTION, SourceSettings
+from ...types import Bools, Ints, Offsets
+from .source_settings import FUNCTION, UNSURE, SourceSettings
+from .unsure import unsure_tokens
 from .votes import ABSTAIN
 
 if TYPE_CHECKING:
@@ -67,12 +68,14 @@ class Said(NamedTuple):
     tags (Ints): [T] their numbers, `ABSTAIN` where the source says nothing.
     labels (frozenset[str]): The labels that it has, whether it gives them or not.
     other (int): What a label says that nobody learns: 0, outside of all spans, or `ABSTAIN`.
+    unsure (Bools | None): [T] where the source says nothing because it may not know the words; None for nowhere.
     """
 
     names: Sequence[str]
     tags: Ints
     labels: frozenset[str]
     other: int = 0
+    unsure: Bools | None = None
 
 
 class _Tagged(NamedTuple):
@@ -116,7 +119,17 @@ def read_said(
     given = {tag[2:] for tag in set(tags) if tag not in (OUTSIDE, UNKNOWN)}
     _check_map(source, given if tagged.labels is None else tagged.labels, certain=tagged.labels is not None)
     abstains = source.outside == "unknown" if source.outside else tagged.abstains
-    return _numbered(tags, source, {*given, *(tagged.labels or ())}, abstains)
+    unsure = _unsure(tags, texts) if source.outside == UNSURE else None
+    if unsure is not None:
+        tags = [UNKNOWN if unknown else tag for tag, unknown in zip(tags, unsure, strict=True)]
+    return _numbered(tags, source, {*given, *(tagged.labels or ())}, abstains)._replace(unsure=unsure)
+
+
+def _unsure(tags: Sequence[str], texts: GivenTexts) -> Bools:
+    """Return the tokens that a source may not know, see `unsure_tokens`."""
+    spans = np.array([tag not in (OUTSIDE, UNKNOWN) for tag in tags], np.bool_)
+    starts = np.array([tag[:1] in ("B", "U") for tag in tags], np.bool_) & spans
+    return unsure_tokens(texts.words, spans, starts, texts.offsets)
 
 
 def _numbered(tags: Sequence[str], source: SourceSettings, own_labels: Iterable[str], abstains: bool) -> Said:

@@ -20,6 +20,7 @@ from ...schemes import OUTSIDE
 
 FUNCTION = "@"
 """First character of the place of a source that is a registered function."""
+UNSURE = "unsure"
 TEXTS = ("all", "some")
 _SETTINGS = re.compile(r",(?=[a-z_]+=)")
 _OF_FILES = ("format", "scheme", "encoding", "match")
@@ -38,7 +39,8 @@ class SourceSettings:
     labels (tuple[str, ...]): Labels, by their new names, that the source has besides those that it gives.  Pipelines,
         patterns and lists have known labels, so this is for files and functions.
     outside (str): "known" if tokens outside of its spans are in no span of its labels, "unknown" if it says nothing of
-        them; "" for "unknown" with patterns, lists and functions, else "known".
+        them; "unsure" if it says nothing of those that it may not know, see `unsure_tokens`; "" for "unknown" with
+        patterns, lists and functions, else "known".
     min_score (float): It says nothing where a span, or in a CRF also that there is none, is less probable.
     texts (str): "all" if it has the same texts in the same order; "some" if it has texts in any order, and says nothing
         of others.
@@ -60,7 +62,7 @@ class SourceSettings:
     more: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name, value, choices in (("outside", self.outside, ("", *SAYS)), ("texts", self.texts, TEXTS)):
+        for name, value, choices in (("outside", self.outside, ("", *SAYS, UNSURE)), ("texts", self.texts, TEXTS)):
             if value not in choices:
                 raise ConfigError(f"{self.place}, {name}={value}: give {' or '.join(filter(None, choices))}.")
         if not 0 <= self.min_score <= 1:

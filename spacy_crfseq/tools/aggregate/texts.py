@@ -16,7 +16,7 @@ from ...pipeline.evidence import WEIGHT_KEY
 from ...pipeline.soft_labels import soft_labels, write_soft_labels
 from ...schemes import OUTSIDE, decode_lenient, spans_of, tag_table, tags_of, transition_table
 from ...threads import shards
-from ...types import MISSING, Floats, Ints, Offsets
+from ...types import MISSING, Bools, Floats, Ints, Offsets
 from .label_model import Aggregation, LabelModel, learn
 from .said import SCHEME, SILENT, GivenTexts, Said, read_given, read_said
 from .source_settings import SourceSettings
@@ -100,7 +100,8 @@ def aggregate(
     groups = np.array([0, *(place for place in range(1, len(types) + 1) for _ in "BILU")], np.int32)
     names = [OUTSIDE, *types]
     _note_sources(given, votes, tags)
-    shares = np.concatenate([*_written_labels(given, _chains(model, votes, known), tags, noted)])
+    open_ = _open_tokens(said, votes, known)
+    shares = np.concatenate([*_written_labels(given, _chains(model, votes, known), tags, noted, open_)])
     return Aggregated(
         report(votes, shares, groups, names),
         [] if known is None else report(votes, gold_shares(known, len(tags)), groups, names),
@@ -180,15 +181,35 @@ def _chains(model: LabelModel, votes: Votes, gold: Ints | None) -> Iterator[tupl
         yield part, Chain(scores.emissions, scores.transitions[0], scores.start, scores.end, offsets=offsets)
 
 
+def _open_tokens(said: Mapping[str, Said], votes: Votes, gold: Ints | None) -> Bools:
+    """Return the tokens [T] of which no source says anything because one may not know the words.
+
+    A label model that sees only votes would put most of them outside of spans.  A student that sums out their labels
+    sees the words, too.
+    """
+    unsure = [source.unsure for source in said.values() if source.unsure is not None]
+    unknown = np.diff(votes.ptr) == 0 if gold is None else (np.diff(votes.ptr) == 0) & (gold == MISSING)
+    result: Bools = unknown & np.logical_or.reduce(unsure) if unsure else np.zeros_like(unknown)
+    return result
+
+
 def _written_labels(
-    texts: GivenTexts, chains: Iterable[tuple[tuple[int, int], Chain]], tags: Sequence[str], noted: Noted
+    texts: GivenTexts,
+    chains: Iterable[tuple[tuple[int, int], Chain]],
+    tags: Sequence[str],
+    noted: Noted,
+    open_tokens: Bools,
 ) -> Iterator[Floats]:
-    """Set the best labels as entities of the Docs, note probabilities and weights, and yield the marginals."""
+    """Set the best labels as entities of the Docs, note probabilities and weights, and yield the marginals.
+
+    open_tokens (Bools): [T] those whose labels stay unknown.
+    """
     from spacy.tokens import Span
 
     for (first, _), chain in chains:
         shares, pairs, best, entropies = chain.marginals(), chain.pair_marginals(), chain.viterbi(), chain.entropy()
-        sure = np.take_along_axis(shares, best[:, None], 1)[:, 0] >= (noted.min_probability or 0)
+        of_part = open_tokens[texts.offsets[first] :][: len(best)]
+        sure = ~of_part & (np.take_along_axis(shares, best[:, None], 1)[:, 0] >= (noted.min_probability or 0))
         for number, (begin, end) in enumerate(pairwise(chain.offsets.tolist()), start=first):
             doc, named = texts.docs[number], [tags[label] for label in best[begin:end]]
             spans = [Span(doc, *span) for span in decode_lenient(named)]
@@ -197,7 +218,9 @@ def _written_labels(
             unknown = [doc[i : i + 1] for i in np.flatnonzero(~sure[begin:end]).tolist() if named[i] == OUTSIDE]
             doc.set_ents(kept, missing=[*doubtful, *unknown], default="outside")
             if noted.min_probability is None:
-                write_soft_labels(doc, noted.component, soft_labels(tags, shares[begin:end], pairs[begin:end]))
+                soft = soft_labels(tags, shares[begin:end], pairs[begin:end])
+                told = {token: rows for token, rows in soft.items() if not of_part[begin + token]}
+                write_soft_labels(doc, noted.component, told)
             if noted.weigh:
                 doc.user_data[WEIGHT_KEY] = float(np.exp(-entropies[number - first]))
         yield shares

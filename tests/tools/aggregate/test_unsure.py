@@ -1,0 +1,72 @@
+"""Words that a source may not know."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import spacy
+
+from spacy_crfseq.pipeline.soft_labels import read_soft_labels
+from spacy_crfseq.tools.aggregate.source_settings import parse_source
+from spacy_crfseq.tools.aggregate.texts import aggregate
+from spacy_crfseq.tools.aggregate.unsure import unsure_tokens
+
+TEXTS = (
+    "the man met Ada in Rome",
+    "The man saw Bob in Rome",
+    "a man saw Sir Bob",
+    "so the met Zoe",
+)
+SPANS = {(0, 3), (0, 5), (1, 3), (1, 5), (2, 4)}
+"""Text and token of the spans of the source, each of one token."""
+
+
+@pytest.fixture
+def unsure() -> dict[tuple[int, int], bool]:
+    words = [text.split() for text in TEXTS]
+    offsets = np.cumsum([0, *map(len, words)])
+    places = [(i, j) for i, text in enumerate(words) for j in range(len(text))]
+    inside = np.array([place in SPANS for place in places])
+    found = unsure_tokens([word for text in words for word in text], inside, inside, offsets)
+    return dict(zip(places, found.tolist(), strict=True))
+
+
+def test_an_unlabelled_word_written_like_labelled_words_is_unsure(unsure: dict[tuple[int, int], bool]) -> None:
+    assert unsure[3, 3]  # Zoe
+    assert unsure[2, 3]  # Sir
+
+
+def test_a_span_beside_an_unsure_word_is_unsure(unsure: dict[tuple[int, int], bool]) -> None:
+    assert unsure[2, 4]  # Bob, of Sir Bob
+    assert not any(unsure[place] for place in SPANS - {(2, 4)})
+
+
+def test_words_of_rarely_labelled_shapes_are_outside_also_where_a_text_begins(
+    unsure: dict[tuple[int, int], bool],
+) -> None:
+    assert [place for place, is_unsure in unsure.items() if is_unsure] == [(2, 3), (2, 4), (3, 3)]
+
+
+def test_a_word_that_the_source_mostly_labels_is_outside_elsewhere() -> None:
+    words, inside = ["Rome"] * 10, np.array([True] * 9 + [False])
+    assert not unsure_tokens(words, inside, inside, np.arange(11)).any()
+    inside[4:] = False
+    assert unsure_tokens(words, inside, inside, np.arange(11)).tolist() == (~inside).tolist()
+
+
+def test_no_texts_have_no_unsure_words() -> None:
+    nothing = np.zeros(0, np.bool_)
+    assert not len(unsure_tokens([], nothing, nothing, np.zeros(1, np.int64)))
+
+
+def test_aggregate_leaves_words_unknown_of_which_only_an_unsure_source_could_speak(tmp_path: Path) -> None:
+    lines = ("Ada B-PER\nsaw O\nBob B-PER\n", "Zoe O\nsaw O\nAda B-PER\n")
+    texts = tmp_path / "texts.iob"
+    texts.write_text("\n".join([lines[0]] * 4 + [lines[1]]), encoding="utf8")
+    result = aggregate(spacy.blank("en"), texts, {"kb": parse_source(f"{texts},outside=unsure")})
+    assert [token.ent_iob_ for token in result.docs[-1]] == ["", "O", "B"]
+    assert 0 not in read_soft_labels(result.docs[-1], "crf_ner")
+    known = aggregate(spacy.blank("en"), texts, {"kb": parse_source(str(texts))})
+    assert known.docs[-1][0].ent_iob_ != ""
