@@ -276,7 +276,7 @@ def transition_table(labels: Sequence[str], scheme: str) -> Constraints:
     RAISES DataError: Naming a label that is no tag of the scheme.
     RAISES ConfigError: On an unknown scheme.
     """
-    size = len(labels)
+    size, scheme = len(labels), scheme if scheme == "plain" else scheme_named(scheme)
     if scheme == "plain":
         free, none = np.ones(size, np.bool_), np.zeros(size, np.bool_)
         return Constraints(free, np.ones((size, size), np.bool_), free.copy(), np.zeros((size, size), np.bool_), none)

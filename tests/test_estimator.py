@@ -137,8 +137,8 @@ def test_lists_of_strings_and_plug_ins() -> None:
     ("settings", "arguments", "message"),
     [
         ({}, ([], []), "X has no tokens"),
-        ({}, ([[{}]], []), "X has 1 sequences, but y has 0."),
-        ({}, ([[{}], [{}, {}]], [["a"], ["a"]]), "X[1] has 2 tokens, but y[1] has 1 labels."),
+        ({}, ([[{}]], []), "X has 1 sequence, but y has 0."),
+        ({}, ([[{}], [{}, {}]], [["a"], ["a"]]), "X[1] has 2 tokens, but y[1] has 1 label."),
         ({}, ([[{}], [{}, {}]], [["a"], ["a", 3]]), "y[1][1] is 3 (int), but labels must be strings."),
         ({}, ([[{}]], None), "y is None (NoneType), but must be a list of sequences."),
         ({}, ([[{}]], ["a"]), "y[0] is 'a' (str), but must be a list of labels"),
@@ -153,7 +153,7 @@ def test_lists_of_strings_and_plug_ins() -> None:
         ({}, ([[["b", 3]]], [["a"]]), "X[0][0]: the name 3 (int) is not a string."),
         ({}, ([[{}]], [["a"]], [[{}]]), "Pass both X_dev and y_dev, or none of them."),
         ({}, ([[{}]], [["a"]], [["a"]], [["a"]]), "X_dev[0][0]: 'a' (str) was given"),
-        ({}, ([[{}]], [["a"]], [[{}]], [[]]), "X_dev[0] has 1 tokens, but y_dev[0] has 0 labels."),
+        ({}, ([[{}]], [["a"]], [[{}]], [[]]), "X_dev[0] has 1 token, but y_dev[0] has 0 labels."),
         (
             {},
             (X, Y, None, None, [1.0]),

@@ -59,6 +59,8 @@ def fit(
     """
     if workers is not None and start is not None:
         raise ConfigError("--dask trains from scratch. Leave --from out, or --dask.")
+    if resume and not (output / CHECKPOINT).exists():  # before what a complete run has left is complained of
+        _open_checkpoint(output / CHECKPOINT)
     with nullcontext() if workers is None else connected(workers.where) as cluster:
         training = set_up(config_path, output, overrides or {}, (BEST, LAST), force, say, _files_of(output))
         if start is not None:
@@ -75,9 +77,12 @@ def fit(
             training.refuse_trained("--dask")
             training = _distribute(training, cluster, workers.code, checkpoint)
         with locked_folder(output):  # before the corpus is read, which takes long
-            if next(iter(training.read_dev()), None) is None:
-                say("warn", "No dev corpus: training without scores; model-best will equal model-last")
-            training.encode()
+            try:
+                if next(iter(training.read_dev()), None) is None:
+                    say("warn", "No dev corpus: training without scores; model-best will equal model-last")
+                training.encode()
+            except KeyboardInterrupt:
+                return Outcome(None, None, {}, {}, [*training.to_train], interrupted=True)
             if not resume:
                 checkpoint.path.unlink(missing_ok=True)
             with closing(Reporter(output / LOG, checkpoint.n_iterations)) as reporter:
@@ -247,7 +252,7 @@ def _checkpoint(training: PipelineTraining, path: Path, facts: dict[str, str], r
     from ..training.checkpoint import Checkpoint
 
     if resume:
-        checkpoint = Checkpoint.load(path, CHECKPOINT_EVERY)
+        checkpoint = _open_checkpoint(path)
     elif path.exists() and not force:
         raise ConfigError(f"{path} is of a run that was killed. Continue it with --resume, or start over with --force.")
     else:
@@ -256,6 +261,12 @@ def _checkpoint(training: PipelineTraining, path: Path, facts: dict[str, str], r
     kept = {name: value for name, value in settings.items() if name not in STOPPING}
     checkpoint.check("the config", {**kept, **facts})
     return checkpoint
+
+
+def _open_checkpoint(path: Path) -> Checkpoint:
+    from ..training.checkpoint import Checkpoint
+
+    return Checkpoint.load(path, CHECKPOINT_EVERY)
 
 
 def _begin_with(training: PipelineTraining, start: str, output: Path, force: bool) -> None:

@@ -109,7 +109,7 @@ def print_outcome(outcome: Outcome) -> None:
     """Print scores and files, and what to do next."""
     msg = printer()
     if outcome.best is None:
-        msg.warn("Interrupted before the first iteration: nothing was trained, nothing is saved")
+        msg.warn("Interrupted before the first iteration: nothing was trained or saved, and earlier models stay")
         return
     print_scores(outcome.scores)
     if outcome.interrupted:

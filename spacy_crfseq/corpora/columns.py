@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
-from ..errors import ConfigError, DataError, FormatError
+from ..errors import ConfigError, DataError, FormatError, count_of
 from ..files import replacing
 from ..schemes import all_invalid, describe_invalid, find_invalid
 from .lines import Line, OnError, Sentence, check_file, checked, lines_of
@@ -75,7 +75,7 @@ def parse_columns(
                 yield FormatError(path, 1, "this line has names of columns, not a word. Remove it.")
                 spoilt = True
             elif len(fields) != len(columns):
-                what = f"{len(columns)} columns expected ({' '.join(columns)}), {len(fields)} found. "
+                what = f"{count_of(len(columns), 'column')} expected ({' '.join(columns)}), {len(fields)} found. "
                 hint = "Name the columns of the file, '_' for those to ignore: --columns or --format, in a config"
                 said = _empty_column(line[1], columns) or f"{what}{hint} `columns`."
                 yield FormatError(path, number, said)

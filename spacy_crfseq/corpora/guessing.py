@@ -33,6 +33,7 @@ from .layouts import (
     described,
     layout_by_ending,
     read_layout,
+    shown_scheme,
 )
 from .lines import STDIN, ZIPPED, probable_encoding
 from .paths import corpus_files, resolve
@@ -58,13 +59,21 @@ BRAT_FILES = (BRAT_ENDING, BRAT_TEXT)
 
 
 class FoundLayout(NamedTuple):
-    """A layout; `guessed` if it comes from the first lines of the file, which is to be shown to the user."""
+    """A layout; `guessed` if it comes from the first lines of the file, which is to be shown to the user.
+
+    named: Whether only the scheme of its tags does.
+    """
 
     layout: Preset
     guessed: bool = False
+    named: bool = False
 
     def notice(self, path: Path) -> str:
         """Return a line on how the file is read."""
+        if self.named:
+            return (
+                f"{path}: detected tags in {shown_scheme(self.layout.scheme)}, as --scheme {self.layout.scheme} says."
+            )
         return f"{path}: detected {described(self.layout)}."
 
 
@@ -95,7 +104,7 @@ def find_layout(
         chosen = _xml_layout(path, chosen, trained)
     if (settled := said.encoded(chosen)) is not None:
         adapted = settled if said.scheme else with_scheme(path, settled)
-        return FoundLayout(adapted, guessed=adapted != settled)
+        return FoundLayout(adapted, guessed=adapted != settled, named=True)
     if (guessed := guess(path)) is None:
         raise _unknown_layout(path, unpacked.suffix, layouts)
     guessed = layouts.get(guessed.name, guessed)  # of exports, the raw text if texts are asked for

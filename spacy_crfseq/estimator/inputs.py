@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import threads
-from ..errors import DataError
+from ..errors import DataError, count_of
 from ..features.entries import attribute_of, entries_in, shown
 from ..features.interned import AttributeCodes, AttributeText, joined
 from ..types import Floats, Offsets
@@ -72,12 +72,14 @@ def read_labels(sequences: Iterable[Any], offsets: Offsets, name: str) -> list[s
         raise DataError(f"{name} is {shown(sequences)}, but must be a list of sequences.")
     sequences, x = list(sequences), name.replace("y", "X")
     if len(sequences) != len(offsets) - 1:
-        raise DataError(f"{x} has {len(offsets) - 1} sequences, but {name} has {len(sequences)}.")
+        raise DataError(f"{x} has {count_of(len(offsets) - 1, 'sequence')}, but {name} has {len(sequences)}.")
     for i, (labels, size) in enumerate(zip(sequences, np.diff(offsets).tolist(), strict=True)):
         if isinstance(labels, str) or not hasattr(labels, "__len__"):
             raise DataError(f"{name}[{i}] is {shown(labels)}, but must be a list of labels, one for each token.")
         if len(labels) != size:
-            raise DataError(f"{x}[{i}] has {size} tokens, but {name}[{i}] has {len(labels)} labels.")
+            raise DataError(
+                f"{x}[{i}] has {count_of(size, 'token')}, but {name}[{i}] has {count_of(len(labels), 'label')}."
+            )
     flat = list(chain.from_iterable(sequences))
     if not all(issubclass(kind, str) for kind in set(map(type, flat))):
         wrong = next(number for number, label in enumerate(flat) if not isinstance(label, str))

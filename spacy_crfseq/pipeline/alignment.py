@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from spacy.tokens import Span
 from spacy.training import Example
 
+from ..errors import count_of
 from .evidence import Tags, about
 from .tasks import Annotation
 
@@ -50,7 +51,7 @@ class Unaligned:
         if not self.counts:
             return ""
         counts = [f"{label} {count:,}" for label, count in self.counts.most_common(SHOWN)]
-        more = [f"{len(self.counts) - SHOWN:,} more labels"] if len(self.counts) > SHOWN else []
+        more = [count_of(len(self.counts) - SHOWN, "more label")] if len(self.counts) > SHOWN else []
         gone = self.gone(left)
         names = ", ".join([*map(repr, gone[:SHOWN]), *(["..."] if len(gone) > SHOWN else [])])
         return " ".join([

@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from ..corpora.layouts import corpus_block
 from ..corpora.outputs import check_output_folder
-from ..errors import ConfigError, DataError
+from ..errors import ConfigError, DataError, count_of
 from ..files import replace_folder
 from ..prf import SEQUENCES, finite
 from ..types import BY_OPTIMIZER, Schedule
@@ -209,12 +209,17 @@ class PipelineTraining(NamedTuple):
             docs = list(annotator.pipe(docs))
         warn_of_empty_columns(self.say, name, pipe.reads, docs, "training document", "training")
         _warn_of_sentences(self, name, pipe)
-        self.say("info", f"Training {name}: {len(pipe.tags)} labels, {pipe.crf.theta.size:,} parameters")
+        self.say(
+            "info",
+            f"Training {name}: {count_of(len(pipe.tags), 'label')}, {count_of(pipe.crf.theta.size, 'parameter')}",
+        )
         if pipe.training.plan.source is not None:
             self.say("info", f"From the trained {name}: {summary(pipe.training.plan.source, pipe.doc_model)}")
         for term, settings in pipe.method.each_term(name).items():
             if texts := pipe.training.terms.get(term):
-                size = f"{texts.data.n_sequences:,} sequences, {texts.data.encoded.n_tokens:,} tokens"
+                size = (
+                    f"{count_of(texts.data.n_sequences, 'sequence')}, {count_of(texts.data.encoded.n_tokens, 'token')}"
+                )
                 self.say("info", f"Term {term}: {size}, {settings.weight:g} * {part_name(settings.loss)}")
 
     def train(
@@ -234,7 +239,7 @@ class PipelineTraining(NamedTuple):
                 if result.history:
                     results[turn.name] = result
                     if reporter is not None:
-                        self.say("text", f"{turn.name}: {len(result.history)} iterations; {result.reason}")
+                        self.say("text", f"{turn.name}: {count_of(len(result.history), 'iteration')}; {result.reason}")
                 if result.reason == "interrupted":
                     return TrainingResults(results, True)
         except KeyboardInterrupt:
@@ -372,7 +377,7 @@ def set_up_from(config: Config, say: Say = log) -> PipelineTraining:
 
     def report(docs: int, tokens: int) -> None:
         twice = ", each twice" if times > 1 else ""
-        say("info", f"Encoded {docs // times:,} documents, {tokens // times:,} tokens{twice}")
+        say("info", f"Encoded {count_of(docs // times, 'document')}, {count_of(tokens // times, 'token')}{twice}")
 
     return PipelineTraining(
         nlp, settings, to_train, resumed, Corpus(read_train, annotates, report, portions), read_dev, say

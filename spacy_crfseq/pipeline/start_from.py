@@ -11,7 +11,7 @@ from copy import copy
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ConfigError
+from ..errors import ConfigError, count_of
 from ..features.encoder import KnownFeatures
 from ..features.templates import Plan
 from ..model import Added, LinearChainCRF
@@ -121,8 +121,9 @@ def summary(source: DocModel, model: DocModel) -> str:
     total, had, kept = (sum(map(len, model_.keys)) for model_ in (crf, old, known))
     left = f"; {had - kept:,} features of templates that the config lacks left out" if had > kept else ""
     return (
-        f"{len(old.labels)} labels and {kept:,} features taken over, {len(crf.labels) - len(old.labels)} and "
-        f"{total - kept:,} new{left}; penalty on changes of the former times {factor:.3g}"
+        f"{count_of(len(old.labels), 'label')} and {count_of(kept, 'feature')} taken over, "
+        f"{len(crf.labels) - len(old.labels)} and {total - kept:,} new{left}; "
+        f"penalty on changes of the former times {factor:.3g}"
     )
 
 

@@ -424,7 +424,9 @@ def test_ctrl_c_saves_the_best_so_far(
     assert sorted(path.name for path in out.iterdir()) == ["log.jsonl", "model-best", "model-last"]
 
 
-@pytest.mark.parametrize(("method", "said"), [("fit", "nothing is saved"), ("initialize", "Interrupted")])
+@pytest.mark.parametrize(
+    ("method", "said"), [("fit", "nothing was trained or saved"), ("initialize", "nothing was trained or saved")]
+)
 def test_interrupt_before_training(method: str, said: str, fit_on: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
@@ -432,7 +434,7 @@ def test_interrupt_before_training(method: str, said: str, fit_on: Run, monkeypa
     monkeypatch.setattr(Training, method, interrupt)
     result = fit_on("crf_ner")
     assert result.exit_code == 130
-    assert said in (result.stdout if method == "fit" else result.stderr)
+    assert said in result.stdout
 
 
 @pytest.mark.parametrize("place", ["score", "model-last", "model-best"])

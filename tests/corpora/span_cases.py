@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from spacy_crfseq.corpora.layouts import Asked
+from spacy_crfseq.errors import count_of
 
 TEXT = "Ada met Bo in New York."
 LINE = {"text": TEXT}
@@ -83,7 +84,7 @@ class Case(NamedTuple):
                 text = content if isinstance(content, str) else written(name, content)
                 shown.append(f'```text title="{name}"\n{text.rstrip()}\n```')
         labels = ", ".join(f"{label} {count}" for label, count in self.counts.labels.items())
-        tokens = f"{self.counts.known} tokens known, {self.counts.unknown} unknown"
+        tokens = f"{count_of(self.counts.known, 'token')} known, {self.counts.unknown} unknown"
         said = f" It says: *{self.said}*." if self.said else ""
         counts = f"The command `{self.command}` counts {labels}; {tokens}.{said}"
         return "\n\n".join([f"### {self.name}", *shown, counts])

@@ -61,7 +61,7 @@ def test_tokens_outside_of_spans_are_known_or_not_by_the_rules(
         ([{"text": TEXT, "entities": [{"text": "Ada", "label": "PER"}]}], SpanRules(), "The positions are missing"),
         ([{"text": TEXT, "entities": {"PER": ["Ada"]}}], SpanRules(), "The positions are missing"),
         ([{"tokens": ["Ada"], "ner_tags": [1]}], SpanRules(), "nothing says which. Write them to labels.txt"),
-        ([{"tokens": ["Ada"], "ner_tags": ["B-PER", "O"]}], SpanRules(), "1 words, but 2 tags"),
+        ([{"tokens": ["Ada"], "ner_tags": ["B-PER", "O"]}], SpanRules(), "1 word, but 2 tags"),
         ([{"tokens": ["Ada"], "ner_tags": ["NOUN"]}], SpanRules(), "is no tag of spans"),
         ([{"tokens": ["Ada", ""], "ner_tags": ["B-PER", "O"]}], SpanRules(), "Words must not be empty"),
         ([{"tokens": ["Ada"], "ner": [[0, 1, "PER"]]}], SpanRules(), "are not among the 1 words"),

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ...errors import DataError
+from ...errors import DataError, count_of
 from ...schemes import OUTSIDE, decode_lenient, is_tag
 from ..columns import MISSING_ENTITY
 from ..tags import TagReader
@@ -44,7 +44,7 @@ class TagColumns:
     def annotated(self, text: str, words: Sequence[str], column: str, tags: Sequence[Any]) -> Annotated:
         """Return words with the spans of their tags; RAISES DataError: If there are not as many, or they cannot be."""
         if len(words) != len(tags):
-            raise DataError(f"{len(words)} words, but {len(tags)} tags under {column!r}.")
+            raise DataError(f"{count_of(len(words), 'word')}, but {count_of(len(tags), 'tag')} under {column!r}.")
         names = [MISSING_ENTITY if tag in _MISSING else self._name(column, tag) for tag in tags]
         reader = self._readers.setdefault(column, TagReader())
         typed = reader.read([OUTSIDE if name == MISSING_ENTITY else name for name in names])

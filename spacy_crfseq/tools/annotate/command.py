@@ -19,7 +19,7 @@ from ...cli.console import advise, printer
 from ...corpora.layouts import Asked, Format, asked
 from ...corpora.lines import check_file
 from ...corpora.paths import resolve_all
-from ...errors import ConfigError, suggest
+from ...errors import ConfigError, count_of, suggest
 from ...files import replacing
 from ...pipeline.texts import names_of
 
@@ -213,7 +213,7 @@ def annotate_cli(
         seed=seed,
     )
     serve(project, port)
-    printer().good(f"Saved {len(project.state.decisions):,} texts in {output}; the same command goes on")
+    printer().good(f"Saved {count_of(len(project.state.decisions), 'text')} in {output}; the same command goes on")
     if project.corrected is not None:
         printer().good(f"Wrote the corrected corpus to {project.corrected}")
         return

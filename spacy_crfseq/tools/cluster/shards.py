@@ -21,7 +21,7 @@ from thinc.api import Config
 
 from ... import threads
 from ...corpora.lines import FilePart
-from ...errors import ConfigError
+from ...errors import ConfigError, count_of
 from ...features.encoded import renumbering
 from ...features.encoder import CollectedFeatures
 from ...features.index import HashIndex
@@ -510,7 +510,8 @@ class Shards:
         """Return the objective over all shards."""
         n_workers, n_shards = len(self._client.nthreads()), self.cluster.n_shards
         moved = 2 * n_workers * model.crf.theta.nbytes / 1e6  # parameters to each worker, a gradient from each
-        report(f"{n_shards} shards on {n_workers} workers; a pass over them moves {moved:,.1f} MB")
+        what = f"{count_of(n_shards, 'shard')} on {count_of(n_workers, 'worker')}"
+        report(f"{what}; a pass over them moves {moved:,.1f} MB")
         losses = [TermLoss(FIRST, bound(model, model.method.loss))]
         for name, term in model.method.each_term(model.name).items():
             losses += [TermLoss(name, bound(model, term.loss), term.weight)] if term.weight else []

@@ -12,7 +12,7 @@ from ...cli.app import command
 from ...cli.console import printer
 from ...corpora import DOCBIN
 from ...corpora.layouts import Asked
-from ...errors import ConfigError
+from ...errors import ConfigError, count_of
 from ...pipeline.configs import load_config
 from ...schemes import SPAN_SCHEMES
 from . import SOURCES, TARGETS, convert, corpus_of, files_of, shares_of, target_layout
@@ -120,5 +120,5 @@ def convert_cli(
     tokenizer = {"nlp": {"tokenizer": block["tokenizer"]}} if block.get("tokenizer") else {}
     nlp = spacy.blank(block.get("lang", lang), config=tokenizer)
     count = convert(corpus, target, layout, nlp, shares=shares, seed=seed, group=group, force=force)
-    kind = "docs" if layout.name == DOCBIN else "sentences"
-    printer().good(f"Converted {count:,} {kind}: {', '.join(map(str, files_of(target, shares)))}")
+    number = count_of(count, "doc" if layout.name == DOCBIN else "sentence")
+    printer().good(f"Converted {number}: {', '.join(map(str, files_of(target, shares)))}")

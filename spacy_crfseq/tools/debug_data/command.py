@@ -12,6 +12,7 @@ from ...cli import options
 from ...cli.app import command
 from ...cli.console import FAILED, cut, print_json, printer
 from ...corpora.layouts import Asked, shown_scheme
+from ...errors import count_of
 from . import Report, debug_data
 from .corpus import PLAIN, overlap
 from .features import Component
@@ -162,18 +163,20 @@ def _print_labels(say: Any, report: Report, name: str) -> None:
     train = columns["train"]
     labels = list(dict.fromkeys(label for column in columns.values() for label, _ in column.labels.most_common()))
     scheme = "" if train.scheme == PLAIN else f", tags in {shown_scheme(train.scheme)}"
-    say.divider(f"{name}: {len(labels)} labels{scheme}")
+    say.divider(f"{name}: {count_of(len(labels), 'label')}{scheme}")
     rows = [(label, *(f"{column.labels[label]:,}" for column in columns.values())) for label in labels[:LABEL_ROWS]]
     say.table(rows, header=(train.unit, *columns), aligns=("l", *"r" * len(columns)), divider=True)
     if len(labels) > LABEL_ROWS:
         print(f"... and {len(labels) - LABEL_ROWS} more")
     for part, column in columns.items():
         known, candidates, unknown = column.tokens.values()
-        print(f"{part}: {known:,} tokens known, {unknown:,} unknown, {candidates:,} with candidates")
+        print(f"{part}: {count_of(known, 'token')} known, {unknown:,} unknown, {candidates:,} with candidates")
 
 
 def _print_component(say: Any, name: str, component: Component) -> None:
-    say.divider(f"{name}: {len(component.templates)} templates, {component.attributes:,} attributes")
+    say.divider(
+        f"{name}: {count_of(len(component.templates), 'template')}, {count_of(component.attributes, 'attribute')}"
+    )
     dead, room = set(component.dead()), TEMPLATE if sys.stdout.isatty() else sys.maxsize
     rows = [
         (
@@ -188,8 +191,9 @@ def _print_component(say: Any, name: str, component: Component) -> None:
     header = ("template", "attributes", "on one token", "fires on", "")
     say.table(rows, header=header, aligns=("l", "r", "r", "r", "l"), divider=True)
     for term in component.terms:
-        counts = f"{term.sentences:,} sentences, {term.tokens:,} tokens, {100 * term.unknown:.1f} % not in train"
-        print(f"Term {term.name} ({term.corpus}, {term.weight:g} * {term.loss}): {counts}")
+        counts = f"{count_of(term.sentences, 'sentence')}, {count_of(term.tokens, 'token')}"
+        what = f"{term.corpus}, {term.weight:g} * {term.loss}"
+        print(f"Term {term.name} ({what}): {counts}, {100 * term.unknown:.1f} % not in train")
 
 
 def _print_cost(say: Any, report: Report) -> None:
@@ -199,9 +203,9 @@ def _print_cost(say: Any, report: Report) -> None:
     for name, component in report.components.items():
         cost = component.cost
         if cost is not None:
-            count = f"{'at most' if cost.bounded else 'about'} {cost.iterations:,} iterations"
+            count = f"{'at most' if cost.bounded else 'about'} {count_of(cost.iterations, 'iteration')}"
             times = f"{cost.iteration_seconds:.2f} s", f"{cost.seconds:.1f} s"
-            rows.append((f"{name}, {cost.n_parameters:,} weights", count, *times))
+            rows.append((f"{name}, {count_of(cost.n_parameters, 'weight')}", count, *times))
     memory = "" if report.expense.megabytes is None else f"{report.expense.megabytes:,.0f} MB of memory"
     rows.append(("together", memory, "", f"{report.expense.encoding + report.expense.training:.0f} s"))
     say.table(rows, aligns=("l", "r", "r", "r"))

@@ -14,6 +14,7 @@ import numpy as np
 
 from ...cli.console import say
 from ...corpora.layouts import corpus_place
+from ...errors import count_of
 from ...pipeline.configs import load_config
 from ...pipeline.pipeline_training import PipelineTraining, set_up_from
 from .corpus import MANY, Finding
@@ -133,11 +134,12 @@ class Component(NamedTuple):
                 "features."
             )
         if dead:
-            texts.append(f"{name}: {len(dead)} templates cannot distinguish labels on this corpus: {', '.join(dead)}.")
+            number = count_of(len(dead), "template")
+            texts.append(f"{name}: {number} cannot distinguish labels on this corpus: {', '.join(dead)}.")
         good = [] if texts else [Finding("good", f"{name}: all {len(self.templates)} templates are useful")]
         if self.cost is not None and self.cost.bounded:
             text = f"{name}: the optimizer did not converge on a sample; the cost is that of all of its"
-            texts.append(f"{text} {self.cost.iterations:,} iterations. Set fewer, or use --patience.")
+            texts.append(f"{text} {count_of(self.cost.iterations, 'iteration')}. Set fewer, or use --patience.")
         if self.n_labels >= MANY:
             took = "" if self.cost is None else f": {self.cost.iteration_seconds:.1f} s an iteration here"
             texts.append(

@@ -15,7 +15,7 @@ from ...cli.console import printer
 from ...cli.inputs import read_file
 from ...corpora.lines import ZIPPED
 from ...corpora.outputs import check_output_file
-from ...errors import ConfigError
+from ...errors import ConfigError, count_of
 from ...pipeline.select import load_pipeline, model_folder, one_crf_of, run_between
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def export_model(
     for note in exported.notes:
         printer().warn(note)
     attributes = f" (attributes: {', '.join(path.name for path in others)})" if others else ""
-    return f"{name} with {len(exported.model.labels)} labels{attributes}"
+    return f"{name} with {count_of(len(exported.model.labels), 'label')}{attributes}"
 
 
 def _texts_of(nlp: Language, texts: Path | None) -> Iterator[Doc]:

@@ -16,7 +16,7 @@ from spacy.strings import hash_string  # type: ignore[attr-defined]
 from ...corpora.layouts import check_choice
 from ...corpora.saved_models import LEAST, MOST, NO_WEIGHTS, NamedWeights, SavedModel
 from ...corpora.tags import typed
-from ...errors import ConfigError, DataError, ModelFileError, NotFittedError
+from ...errors import ConfigError, DataError, ModelFileError, NotFittedError, count_of
 from ...features.encoder import Columns
 from ...features.index import hash_of_name
 from ...features.template_file import DOLLAR
@@ -98,7 +98,7 @@ def import_pipeline(nlp: Language, model: SavedModel, asked: ImportSettings = AS
         settings["scheme"] = scheme_named(asked.scheme, "--scheme") if asked.scheme else _scheme_of(model.labels)
     import_model(nlp, model, asked.labels, settings)
     names = len(model.attributes.names) + len(model.pairs.names)
-    return f"{len(model.labels)} labels and {names:,} attributes to a {FACTORIES[asked.labels]}"
+    return f"{count_of(len(model.labels), 'label')} and {count_of(names, 'attribute')} to a {FACTORIES[asked.labels]}"
 
 
 def _typed(labels: Sequence[str]) -> list[str]:

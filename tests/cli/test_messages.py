@@ -1,0 +1,118 @@
+"""What commands say at the edges: interrupted early, nothing to resume, a count of one, no development data."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spacy_crfseq.pipeline.pipeline_training import PipelineTraining
+from spacy_crfseq.schemes import transition_table
+from spacy_crfseq.tools._pages.calibration import share_interval
+from tests.commands import Run, refused, worked
+
+INIT = "init-config c.cfg --lang xx --task ner --goal fast --train a.jsonl --dev a.jsonl"
+RECORD = json.dumps({"text": "Ada", "entities": [[0, 3, "PER"]]}) + "\n"
+
+
+@pytest.fixture
+def config(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    Path("a.jsonl").write_text(RECORD)
+    worked(
+        run(
+            *[
+                "init-config",
+                "c.cfg",
+                "--lang",
+                "xx",
+                "--task",
+                "ner",
+                "--goal",
+                "fast",
+                "--train",
+                "a.jsonl",
+                "--dev",
+                "a.jsonl",
+            ]
+        )
+    )
+    return "c.cfg"
+
+
+def test_ctrl_c_before_the_first_iteration_says_once_that_nothing_is_saved(
+    config: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worked(run("fit", config, "-o", "out"))
+    before = sorted(Path("out").rglob("*"))
+
+    def interrupted(_: PipelineTraining) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(PipelineTraining, "encode", interrupted)
+    result = run("fit", config, "-o", "out", "--force")
+    assert result.exit_code == 130
+    said = (result.stdout + result.stderr).count("Interrupted")
+    assert (said, "nothing was trained or saved, and earlier models stay" in result.stdout) == (1, True)
+    assert sorted(Path("out").rglob("*")) == before
+
+
+def test_resume_says_that_there_is_nothing_to_resume_whatever_is_in_the_folder(config: str, run: Run) -> None:
+    refused(run("fit", config, "-o", "out", "--resume"), "There is no checkpoint out/checkpoint to resume from")
+    worked(run("fit", config, "-o", "out"))
+    refused(run("fit", config, "-o", "out", "--resume"), "There is no checkpoint out/checkpoint to resume from")
+
+
+def test_init_config_names_no_file_of_development_data_that_is_not_there(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.jsonl").write_text(RECORD)
+    result = worked(run(*["init-config", "c.cfg", "--lang", "xx", "--train", "a.jsonl"]))
+    assert "dev.jsonl" not in result.stdout + Path("c.cfg").read_text()
+    assert "evaluate training/model-best DEV" in result.stdout
+    assert "DEV is a file of development data" in result.stdout
+
+
+def test_only_the_scheme_is_shown_as_detected_where_columns_are_given(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.conll").write_text("Ada S-PER\nran O\n\n" * 5)
+    result = worked(run(*["convert", "a.conll", "b.spacy", "--columns", "word,ent"]))
+    assert "a.conll: detected tags in IOBES, as --scheme IOBES says." in result.stderr
+    assert "--columns" not in result.stderr
+
+
+def test_a_count_of_one_is_singular(config: str, run: Run) -> None:
+    result = run("debug-data", "a.jsonl")
+    assert "ent: 1 label," in result.stdout
+    assert "train: 1 token known, 0 unknown" in result.stdout
+    assert "Converted 1 sentence:" in worked(run(*["convert", "a.jsonl", "a.conll"])).stdout
+    assert "Converted 1 doc:" in worked(run(*["convert", "a.jsonl", "a.spacy"])).stdout
+    fitted = worked(run("fit", config, "-o", "out")).output
+    assert "Encoded 1 document, 1 token" in fitted
+
+
+def test_calibrate_says_how_few_mistakes_it_has_learned_from(config: str, run: Run) -> None:
+    Path("a.jsonl").write_text(RECORD * 120)
+    worked(run("fit", config, "-o", "out"))
+    result = worked(run("calibrate", "out/model-best", "a.jsonl", "-o", "new"))
+    assert "crf_ner: 0 of 120 spans are wrong (95 % interval: 0.0 to 3.1 %): a temperature from so few" in result.stderr
+
+
+@pytest.mark.parametrize(("n", "total", "low", "high"), [(0, 120, 0.0, 0.031), (5, 10, 0.237, 0.763), (7, 7, 0.646, 1)])
+def test_intervals_of_shares_are_those_of_wilson(n: int, total: int, low: float, high: float) -> None:
+    assert share_interval(n, total) == pytest.approx((low, high), abs=0.001)
+
+
+@pytest.mark.parametrize(("name", "scheme"), [("BIO", "IOB2"), ("bioes", "IOBES"), ("bilou", "BILUO")])
+def test_transition_tables_are_found_by_other_names_of_schemes(name: str, scheme: str) -> None:
+    labels = [
+        "O",
+        "B-X",
+        "I-X",
+        *(["E-X", "S-X"] if scheme == "IOBES" else ["L-X", "U-X"] if scheme == "BILUO" else []),
+    ]
+    for found, expected in zip(transition_table(labels, name), transition_table(labels, scheme), strict=True):
+        assert np.array_equal(found, expected)
