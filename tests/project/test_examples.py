@@ -71,6 +71,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "glove.txt").write_text("".join(f"w{i} {i % 7} {i % 11 - 5} {i % 13}\n" for i in range(100)), "utf8")
     for name in ("new", "raw", "rules"):
         shutil.copy(folder / "dev.conll", folder / f"{name}.conll")
+    parts = (folder / "raw.conll").read_text(encoding="utf8").strip().split("\n\n")
+    sentences = [[line.split()[0] for line in part.splitlines()] for part in parts if "DOCSTART" not in part]
+    answers = ({"text": " ".join(words), "entities": [{"text": words[0], "label": "person"}]} for words in sentences)
+    (folder / "labels.jsonl").write_text("".join(json.dumps(one) + "\n" for one in answers), encoding="utf8")
     (folder / "more.txt").write_text("\n".join(reversed(lines)), encoding="utf8")
     (folder / "news.jsonl").write_text("".join(json.dumps({"text": line}) + "\n" for line in lines), encoding="utf8")
     records = ({"text": line, "label": [[0, len(line.split()[0]), "PER"]]} for line in lines)

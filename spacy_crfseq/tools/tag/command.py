@@ -105,7 +105,7 @@ def tag_cli(
     --html writes one page instead, without external requests, of the entities or chunks of one component in the first
     texts of a file, or in a text given in its place.
 
-    The folder .tag beside the outputs records what they were made from, so that finished files are skipped; you may
+    The folder .tag next to the outputs records what they were made from, so that finished files are skipped; you may
     delete it.
 
     Example:
