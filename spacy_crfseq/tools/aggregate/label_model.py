@@ -236,7 +236,7 @@ def learn(
         values.append(counts.value + _log_prior(model, method, added))
         converged = len(values) > 1 and values[-1] - values[-2] <= method.tolerance * abs(values[-1])
         if not converged and len(values) <= method.max_iterations:
-            model = _maximise(model, counts, method, added)
+            model = _maximise(model, counts, votes, method, added)
     return model._replace(constraints=constraints, values=tuple(values), converged=converged)
 
 
@@ -251,7 +251,8 @@ def _first_model(
     n, n_before = votes.n_labels, votes.n_labels + 1 if method.previous else 1
     # a majority counts all votes alike, whatever they say
     outside = np.zeros(n, np.bool_) if method.kind == "majority" else constraints.outside
-    table = _log_shares(np.tile(method.prior.votes(outside), (len(votes.names), n_before, 1, 1)), 2)
+    expected = np.tile(method.prior.votes(outside), (len(votes.names), n_before, 1, 1))
+    table = _log_shares(_tied(expected, votes, constraints.outside), 2)
     nothing = np.zeros(n)
     model = LabelModel(table, np.zeros((n, n)), nothing, nothing, nothing, constraints, unsaid=method.unsaid)
     if method.kind != "hmm":
@@ -307,9 +308,21 @@ def _ptr_of(votes: Votes, part: tuple[int, int]) -> Offsets:
     return votes.ptr[first : last + 1]
 
 
-def _maximise(model: LabelModel, counts: _Counts, method: Aggregation, added: Array) -> LabelModel:
+def _tied(counts: Array, votes: Votes, outside: Bools) -> Array:
+    """Return the counts of votes [S, P, L, L], those for true labels that a source does not have as outside of spans.
+
+    Such a source votes as if the token were in no span, so these true labels and that one share their counts.
+    """
+    if votes.knows.all():
+        return counts
+    together = ((outside | ~votes.knows) & ~votes.knows.all(1, keepdims=True))[:, None, None, :]
+    tied: Array = np.where(together, (counts * together).sum(3, keepdims=True), counts)
+    return tied
+
+
+def _maximise(model: LabelModel, counts: _Counts, votes: Votes, method: Aggregation, added: Array) -> LabelModel:
     """Return the model that maximises the expected objective, with the votes that the prior adds, as `Prior.votes`."""
-    table = _log_shares(counts.votes + added, 2)
+    table = _log_shares(_tied(counts.votes + added, votes, model.constraints.outside), 2)
     if method.kind == "hmm":
         return _with_steps(model._replace(votes=table), *counts[1:4], method.prior.smoothing)
     labels = counts.steps.sum(0) + counts.start

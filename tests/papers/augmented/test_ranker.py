@@ -271,7 +271,8 @@ def ranked(factory: str, cost: Cost, texts: Sequence[Example], k: int = 10, **se
 def objective(nlp: Language) -> Objective:
     """Return the objective of the term alone."""
     pipe = pipe_of(nlp)
-    return objective_of(pipe.doc_model, further_terms(pipe.doc_model, pipe.training.complete_terms().terms))
+    pipe.training.complete_terms()
+    return objective_of(pipe.doc_model, further_terms(pipe.doc_model, pipe.training.terms))
 
 
 @pytest.mark.parametrize("factory", FACTORIES)

@@ -368,3 +368,15 @@ def test_wrong_votes_and_labels_are_refused(call: Any, message: str) -> None:
 def test_settings_out_of_range_are_refused(call: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         call()
+
+
+@pytest.mark.parametrize("method", MODELS)
+def test_a_source_votes_at_labels_that_it_lacks_as_outside_of_spans(method: Aggregation) -> None:
+    confusions = [confusion([0.9, 0.7, 0.8]), confusion([0.95, 0.6, 0.7])]
+    offsets, _, table = draw(40, confusions)
+    table[1] = 0  # it has no label of a person, and says so of all tokens
+    has = np.array([[True, True, True], [True, False, False]])
+    model = learn(votes_of_table(table, offsets, ["a", "b"], 3, has), IOB2, method)
+    np.testing.assert_allclose(model.votes[1, :, :, 1:], model.votes[1, :, :, :1].repeat(2, 2))
+    assert not np.allclose(model.votes[0, :, :, 1], model.votes[0, :, :, 0])
+    assert np.all(np.diff(model.values) >= -1e-9 * abs(model.values[0]))

@@ -177,7 +177,7 @@ REFUSED: list[tuple[Callable[[Path], Any], str]] = [
     (_of("v.txt", "a 1\n"), "v.txt:1: no vector"),
     (_of("v.txt", "3 2\n"), "v.txt: no word in the file"),
     (_of("v.txt", "a 0 0\n"), "v.txt: no word has a vector"),
-    (_of("v.bin", b"3 2\nword \xff\xfe\x00\x80"), "v.bin:2:"),
+    (_of("v.bin", b"3 2\nword \xff\xfe\x00\x80"), "v.bin: this is no text"),
     (_floret, "floret vectors are computed from the letters"),
     (_without_strings, "the vectors cannot be read"),
 ]
