@@ -517,7 +517,8 @@ class CorpusReader:
                 yield run, forms(len(run), None)
                 run = []
             run.append(sentence)
-        yield run, forms(len(run), None)
+        if run:
+            yield run, forms(len(run), None)
 
 
 class _Work(NamedTuple):

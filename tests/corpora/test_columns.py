@@ -11,6 +11,7 @@ import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 from spacy.language import Language
+from spacy.tokens import DocBin
 from spacy.training import Example
 
 from spacy_crfseq.corpora import (
@@ -315,6 +316,21 @@ def test_a_share_of_the_docs_is_read_apart(nlp: Language, tmp_path: Path) -> Non
 
     assert (sum(marks(0.0)), sum(marks(1.0))) == (0, 400)
     assert 150 < sum(marks(0.5)) < 250
+
+
+@pytest.mark.parametrize("joined", [0.0, 0.3])
+@pytest.mark.parametrize("unit", ["sentence", "passage", "document"])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"", "no sentence in the file"), (b"\n\n", "no sentence in the file"), (b"DocBin", "the reader spacy.Corpus.v1")],
+)
+def test_a_file_without_sentences_is_refused_by_name(
+    nlp: Language, tmp_path: Path, content: bytes, message: str, unit: str, joined: float
+) -> None:
+    path = tmp_path / "c.conll"
+    path.write_bytes(DocBin(docs=[nlp.make_doc("Ada met Bo .")]).to_bytes() if content == b"DocBin" else content)
+    with pytest.raises(FormatError, match=rf"c\.conll: .*{message}"):
+        list(create_conll_reader(path, ["word", "ent"], unit=unit, joined=joined)(nlp))
 
 
 def test_a_share_of_the_sentences_is_joined(nlp: Language, tmp_path: Path) -> None:

@@ -147,6 +147,11 @@ def complete(wanted: Wanted, ask: Ask | None = None) -> ConfigSettings:
             f"{several[0]}: spaCy's reader of .spacy files takes a file or a folder. Put them into a folder, or join "
             "them by 'convert' to columns."
         )
+    if layout.name == DOCBIN and dev is not None and (others := [p for p in corpus_files(dev) if p.suffix != ".spacy"]):
+        raise ConfigError(
+            f"{others[0]}: the training corpus is in spaCy's binary format, whose reader takes files .spacy alone. Write "
+            f"this one so, too: convert {dev} {dev.with_suffix('.spacy').name}."
+        )
     if layout.name == DOCBIN and layout.skip_invalid:
         raise ConfigError(
             "--skip-invalid: spaCy's reader of .spacy files cannot leave anything out. Write such a file anew: "

@@ -186,6 +186,12 @@ def test_mistakes_are_told(args: list[str], message: str, run: Run, tmp_path: Pa
     assert not (tmp_path / "config.cfg").exists()
 
 
+def test_a_dev_corpus_that_the_reader_of_the_training_corpus_cannot_read_is_refused(run: Run, corpora: Path) -> None:
+    binary, columns = corpora / "train.spacy", corpora / "train.iob"
+    refused(run("init-config", "-", "--train", binary, "--dev", columns), f"{columns}: ", f"convert {columns} train.spacy")
+    refused(run("init-config", "-", "--train", columns, "--dev", binary), f"{binary}: this is spaCy's binary format")
+
+
 def test_looks_into_the_training_file(corpora: Path) -> None:
     for name in NAMES:
         path = file_of(corpora, "train", name)
