@@ -118,6 +118,8 @@ def aggregate_cli(
         if rows:
             message.divider(title)
             message.table([_cells(row) for row in rows], header=HEADER, aligns=["l", "l", *"rrrrr"])
+    if len(sources) == 1 and gold is None:
+        message.warn("Nothing tells the errors of a single source: its precision and recall are assumed.")
     for pair in result.copies[:LISTED]:
         message.warn(str(pair))
     if (more := len(result.copies) - LISTED) > 0:

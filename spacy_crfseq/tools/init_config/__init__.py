@@ -103,6 +103,7 @@ class ConfigSettings(NamedTuple):
 
     unit (str): What the readers make a Doc: a sentence, a passage or a document (`create_conll_reader`).
     characters (bool): Whether the tokens are single characters, as where words are to be found.
+    of_dev (Preset | None): The layout of the dev corpus, if the training corpus alone is in .spacy.
     raw (Path | None): The file of classes that were learned from the user's raw text.
     vectors (Path | None): The file of classes of words by their vectors.
     lists (Path | None): The user's lists of phrases.
@@ -116,6 +117,7 @@ class ConfigSettings(NamedTuple):
     dev: Path | None
     unit: str = "sentence"
     characters: bool = False
+    of_dev: Preset | None = None
     raw: Path | None = None
     vectors: Path | None = None
     lists: Path | None = None
@@ -147,11 +149,7 @@ def complete(wanted: Wanted, ask: Ask | None = None) -> ConfigSettings:
             f"{several[0]}: spaCy's reader of .spacy files takes a file or a folder. Put them into a folder, or join "
             "them by 'convert' to columns."
         )
-    if layout.name == DOCBIN and dev is not None and (others := [p for p in corpus_files(dev) if p.suffix != ".spacy"]):
-        raise ConfigError(
-            f"{others[0]}: the training corpus is in spaCy's binary format, whose reader takes files .spacy alone. Write "
-            f"this one so, too: convert {dev} {dev.with_suffix('.spacy').name}."
-        )
+    of_dev = _layout_of_dev(dev) if dev is not None and layout.name == DOCBIN else None
     if layout.name == DOCBIN and layout.skip_invalid:
         raise ConfigError(
             "--skip-invalid: spaCy's reader of .spacy files cannot leave anything out. Write such a file anew: "
@@ -164,11 +162,27 @@ def complete(wanted: Wanted, ask: Ask | None = None) -> ConfigSettings:
     goal = wanted.goal or (ask("Goal", GOALS, "fast") if ask else "fast")
     tasks = _tasks(task)
     _check_tasks(tasks, layout)
-    for corpus, read_as in ((train, layout), (dev, layout.complete)):
+    for corpus, read_as in ((train, layout), (dev, of_dev or layout.complete)):
         if corpus is not None:
             _check_corpus(corpus, read_as, lang, [column for column, of in TASK_OF.items() if of in tasks])
     unit, characters = _unit(tasks, layout, goal, train), train is not None and _are_characters(train, layout)
-    return ConfigSettings(tasks, lang, layout, goal, train, dev, unit, characters)
+    return ConfigSettings(tasks, lang, layout, goal, train, dev, unit, characters, of_dev)
+
+
+def _layout_of_dev(dev: Path) -> Preset | None:
+    """Return the layout of a dev corpus next to a training corpus in .spacy, None if it is in .spacy, too.
+
+    RAISES ConfigError: If the reader of columns and spans cannot read it.
+    """
+    if all(path.suffix == ".spacy" for path in corpus_files(dev)):
+        return None
+    layout = _layout(dev, None)
+    if layout.name not in (layouts.CUSTOM, *layouts.COLUMN_FILES) and layout.spans is None:
+        raise ConfigError(
+            f"{dev}: the training corpus is in spaCy's binary format. Write this one so, too: convert {dev} "
+            f"{dev.with_suffix('.spacy').name}."
+        )
+    return layout.complete
 
 
 def _language(lang: str) -> Language:
@@ -309,6 +323,7 @@ def _render(settings: ConfigSettings, output: str) -> str:
         prefixes=[*PREFIXES],
         parts_of_speech=settings.lang in WITH_PARTS and settings.lang in lookups_languages(PARTS),
         read=[column if column in learned else "_" for column in layout.columns],
+        read_dev=[column if column in learned else "_" for column in (settings.of_dev or layout).columns],
     )  # fmt: skip
 
 

@@ -186,10 +186,26 @@ def test_mistakes_are_told(args: list[str], message: str, run: Run, tmp_path: Pa
     assert not (tmp_path / "config.cfg").exists()
 
 
-def test_a_dev_corpus_that_the_reader_of_the_training_corpus_cannot_read_is_refused(run: Run, corpora: Path) -> None:
-    binary, columns = corpora / "train.spacy", corpora / "train.iob"
-    refused(run("init-config", "-", "--train", binary, "--dev", columns), f"{columns}: ", f"convert {columns} train.spacy")
-    refused(run("init-config", "-", "--train", columns, "--dev", binary), f"{binary}: this is spaCy's binary format")
+def test_a_dev_corpus_in_another_layout_than_a_training_corpus_of_docs_has_a_reader_of_its_own(
+    run: Run, corpora: Path, tmp_path: Path
+) -> None:
+    binary, path = corpora / "train.spacy", tmp_path / "c.cfg"
+    for name in ("iob", "jsonl", "conll2003"):
+        worked(
+            run(
+                "init-config", path, "--task ner --lang xx --force", "--train", binary, "--dev", corpora / f"dev.{name}"
+            )
+        )
+        config = load_config(path, {}).interpolate()["corpora"]
+        read = {part: util.registry.resolve({"reader": block})["reader"] for part, block in config.items()}
+        docs = [example.reference for example in read["dev"](spacy.blank("xx"))]
+        assert docs
+        assert any(doc.ents for doc in docs)
+    for name in ("conllu", "xml"):
+        refused(run("init-config", "-", "--train", binary, "--dev", corpora / f"dev.{name}"), f"convert {corpora}")
+    refused(
+        run("init-config", "-", "--train", corpora / "train.iob", "--dev", binary), f"{binary}: this is spaCy's binary"
+    )
 
 
 def test_looks_into_the_training_file(corpora: Path) -> None:
