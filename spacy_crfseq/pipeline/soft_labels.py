@@ -21,6 +21,8 @@ from .evidence import about, note_of, write_note
 SoftLabels: TypeAlias = Mapping[int, Sequence[tuple[str, str, float]]]
 """For some tokens, by number: the tag of the token before ("" if nothing is said of it), the tag, their probability."""
 
+SILENT = "silent"
+"""The attribute by which a group of doc.spans is that of a source: ranges of tokens of which it says nothing."""
 KIND = "shares"
 LEAST = 1e-3
 """Pairs of tags that are less probable are left out."""

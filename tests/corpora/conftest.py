@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 import spacy
 from spacy.language import Language
+from spacy.tokens import Doc
+from spacy.training import Example
 
 from tests.commands import corpus, paths, run, trained  # noqa: F401
 
@@ -27,3 +29,17 @@ def write(tmp_path: Path) -> Write:
 @pytest.fixture(scope="module")
 def nlp() -> Language:
     return spacy.blank("xx")
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A pipeline that finds a person."""
+    nlp = spacy.blank("xx")
+    nlp.add_pipe("crf_ner")
+    doc = Doc(nlp.vocab, words=["Ada", "ran"], ents=["B-PER", "O"])
+    examples = [Example(nlp.make_doc("Ada ran"), doc)]
+    optimizer = nlp.initialize(lambda: examples)
+    for _ in range(3):
+        nlp.update(examples, sgd=optimizer)
+    nlp.to_disk(tmp_path / "model")
+    return tmp_path / "model"

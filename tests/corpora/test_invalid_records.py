@@ -9,7 +9,6 @@ import pytest
 import spacy
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
-from spacy.training import Example
 
 from spacy_crfseq.corpora.guessing import find_layout
 from spacy_crfseq.corpora.layouts import Asked
@@ -189,19 +188,6 @@ def test_texts_in_encodings_of_one_byte_keep_their_advice(text: str, nlp: Langua
 
 
 # Commands
-
-
-@pytest.fixture
-def model(tmp_path: Path) -> Path:
-    nlp = spacy.blank("xx")
-    nlp.add_pipe("crf_ner")
-    doc = Doc(nlp.vocab, words=["Ada", "ran"], ents=["B-PER", "O"])
-    examples = [Example(nlp.make_doc("Ada ran"), doc)]
-    optimizer = nlp.initialize(lambda: examples)
-    for _ in range(3):
-        nlp.update(examples, sgd=optimizer)
-    nlp.to_disk(tmp_path / "model")
-    return tmp_path / "model"
 
 
 COMMANDS = [

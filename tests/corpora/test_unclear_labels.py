@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import spacy
 from spacy.tokens import Doc, DocBin
-from spacy.training import Example
 
 from spacy_crfseq.corpora.tags import alike
 from tests.commands import Run, worked
@@ -22,19 +21,6 @@ def write(path: Path, *records: Any) -> Path:
 
 def record(name: str, label: str) -> dict[str, Any]:
     return {"text": f"{name} ran", "entities": [[0, len(name), label]]}
-
-
-@pytest.fixture
-def model(tmp_path: Path) -> Path:
-    nlp = spacy.blank("xx")
-    nlp.add_pipe("crf_ner")
-    doc = Doc(nlp.vocab, words=["Ada", "ran"], ents=["B-PER", "O"])
-    examples = [Example(nlp.make_doc("Ada ran"), doc)]
-    optimizer = nlp.initialize(lambda: examples)
-    for _ in range(3):
-        nlp.update(examples, sgd=optimizer)
-    nlp.to_disk(tmp_path / "model")
-    return tmp_path / "model"
 
 
 @pytest.mark.parametrize("command", ["evaluate M F", "calibrate M F -o new", "report M F -o page.html --samples 9"])

@@ -95,7 +95,7 @@ def aggregate_cli(
     resolve(texts)
     check_choice("--model", model, KINDS)
     sources = {name: parse_source(text) for name, text in _named(source).items()}
-    files = [each.place for each in sources.values() if not each.is_function]
+    files = [given.place for given in sources.values() if not given.is_function]
     check_output_file(output, texts, *files, *([gold] if gold else []), force=force)
     if output.suffix != ".spacy":
         raise ConfigError(f"{output}: the labels are written as a DocBin. Give a name that ends in .spacy.")

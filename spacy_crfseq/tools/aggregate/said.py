@@ -28,6 +28,7 @@ from ...features.phrases import Phrases
 from ...pipeline.component import CRFComponent
 from ...pipeline.readers import read_gold
 from ...pipeline.select import load_pipeline, run_between
+from ...pipeline.soft_labels import SILENT
 from ...pipeline.texts import load_docs
 from ...schemes import OUTSIDE, decode_lenient, encode
 from ...types import Bools, Ints, Offsets
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
 SCHEME = "BILUO"
 UNKNOWN = ""
 """The tag of a token of which a source says nothing."""
-SILENT = "silent"
-"""The attribute of a source's spans in doc.spans with the ranges of tokens of which it says nothing."""
 SourceFunction: TypeAlias = Callable[[Doc], Iterable[Span]]
 """What a function of the registry `crf_sources` returns: it finds spans in a Doc, which may overlap.
 
@@ -262,7 +261,7 @@ def _of_phrases(nlp: Language, path: Path, texts: GivenTexts) -> _Tagged:
 def _of_function(nlp: Language, source: SourceSettings, texts: GivenTexts) -> _Tagged:
     name = source.place.removeprefix(FUNCTION)
     if name not in registry.sources.get_all():
-        known = [f"{FUNCTION}{each}" for each in registry.sources.get_all()]
+        known = [f"{FUNCTION}{other}" for other in registry.sources.get_all()]
         raise ConfigError(f"{source.place}: no such function in crf_sources. {suggest(source.place, known)}")
     try:
         function = registry.sources.get(name)(**source.more)

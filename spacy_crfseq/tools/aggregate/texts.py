@@ -13,12 +13,12 @@ from ...chain import Chain
 from ...corpora import layouts
 from ...errors import ConfigError, DataError, suggest
 from ...pipeline.evidence import WEIGHT_KEY
-from ...pipeline.soft_labels import soft_labels, write_soft_labels
+from ...pipeline.soft_labels import SILENT, soft_labels, write_soft_labels
 from ...schemes import OUTSIDE, decode_lenient, spans_of, tag_table, tags_of, transition_table
 from ...threads import shards
 from ...types import MISSING, Bools, Floats, Ints, Offsets
 from .label_model import Aggregation, LabelModel, learn
-from .said import SCHEME, SILENT, GivenTexts, Said, read_given, read_said
+from .said import SCHEME, GivenTexts, Said, read_given, read_said
 from .source_settings import SourceSettings
 from .sources import Copies, SourceRow, find_copies, gold_shares, report
 from .votes import ABSTAIN, Votes, make_votes
@@ -153,22 +153,22 @@ def _note_sources(texts: GivenTexts, votes: Votes, tags: Sequence[str]) -> None:
     """
     from spacy.tokens import Span, SpanGroup
 
+    table = tag_table(tuple(tags), SCHEME)
     for number, name in enumerate(votes.names):
         chosen = votes.sources == number
         said = np.full(len(texts.words), ABSTAIN, np.int32)
         said[votes.tokens[chosen]] = votes.labels[chosen]
-        spans = spans_of(said, texts.offsets, tag_table(tuple(tags), SCHEME))
+        spans = spans_of(said, texts.offsets, table)
         places = list(zip(spans.start.tolist(), spans.end.tolist(), spans.type.tolist(), strict=True))
-        types, ends = (
-            tag_table(tuple(tags), SCHEME).types,
-            np.searchsorted(spans.sequence, np.arange(len(texts.docs) + 1)),
-        )
+        ends = np.searchsorted(spans.sequence, np.arange(len(texts.docs) + 1))
         for text, (first, last) in enumerate(pairwise(texts.offsets.tolist())):
             silent = said[first:last] == ABSTAIN
             if silent.all():
                 continue
             doc = texts.docs[text]
-            own = [Span(doc, a - first, b - first, types[kind]) for a, b, kind in places[ends[text] : ends[text + 1]]]
+            own = [
+                Span(doc, a - first, b - first, table.types[kind]) for a, b, kind in places[ends[text] : ends[text + 1]]
+            ]
             edges = np.flatnonzero(np.diff(np.concatenate([[False], silent, [False]]))).tolist()
             ranges = [list(pair) for pair in zip(edges[::2], edges[1::2], strict=True)]
             doc.spans[name] = SpanGroup(doc, name=name, attrs={SILENT: ranges}, spans=own)

@@ -15,7 +15,7 @@ from spacy.tokens import Doc
 
 from ...errors import DataError
 from ...pipeline.doc_posterior import Scored
-from ...pipeline.soft_labels import SoftLabels, read_soft_labels
+from ...pipeline.soft_labels import SILENT, SoftLabels, read_soft_labels
 from ...pipeline.texts import load_docs
 from ...schemes import TagSpan, encode
 from .._pages.label_errors import shown
@@ -25,8 +25,6 @@ from .learning import Learner
 from .pool import Pool, hash_of, text_of
 from .project import Item, Project
 
-SILENT = "silent"
-"""The attribute by which a group of doc.spans is that of a source: ranges of tokens of which it says nothing."""
 SCHEME = "BILUO"
 
 
@@ -87,11 +85,8 @@ def probability(span: TagSpan, soft: SoftLabels, *, certain: bool) -> float:
 
     certain (bool): Whether tokens of which no probabilities are noted are in the span, or in none.
     """
-    value, before, tags = (
-        1.0,
-        "",
-        encode([TagSpan(0, span.end - span.start, span.label)], span.end - span.start, SCHEME),
-    )
+    length, value, before = span.end - span.start, 1.0, ""
+    tags = encode([TagSpan(0, length, span.label)], length, SCHEME)
     for token, tag in enumerate(tags, start=span.start):
         if token not in soft:
             value *= certain

@@ -81,6 +81,7 @@ LEAST, LEAD = 0.2, 1.3
 how many times as large as that of the next language it must be."""
 
 
+SPANS = "spans"
 NO_LABELS = ("", "_", OUTSIDE, MISSING_ENTITY)
 """Tags of tokens without a label."""
 CHARACTERS = 0.95
@@ -103,7 +104,7 @@ class ConfigSettings(NamedTuple):
 
     unit (str): What the readers make a Doc: a sentence, a passage or a document (`create_conll_reader`).
     characters (bool): Whether the tokens are single characters, as where words are to be found.
-    of_dev (Preset | None): The layout of the dev corpus, if the training corpus alone is in .spacy.
+    of_dev (Preset | None): The layout of the dev corpus, if it needs another reader than the training corpus.
     raw (Path | None): The file of classes that were learned from the user's raw text.
     vectors (Path | None): The file of classes of words by their vectors.
     lists (Path | None): The user's lists of phrases.
@@ -149,7 +150,7 @@ def complete(wanted: Wanted, ask: Ask | None = None) -> ConfigSettings:
             f"{several[0]}: spaCy's reader of .spacy files takes a file or a folder. Put them into a folder, or join "
             "them by 'convert' to columns."
         )
-    of_dev = _layout_of_dev(dev) if dev is not None and layout.name == DOCBIN else None
+    of_dev = _layout_of_dev(layout, train, dev) if known is None and train is not None and dev is not None else None
     if layout.name == DOCBIN and layout.skip_invalid:
         raise ConfigError(
             "--skip-invalid: spaCy's reader of .spacy files cannot leave anything out. Write such a file anew: "
@@ -169,20 +170,30 @@ def complete(wanted: Wanted, ask: Ask | None = None) -> ConfigSettings:
     return ConfigSettings(tasks, lang, layout, goal, train, dev, unit, characters, of_dev)
 
 
-def _layout_of_dev(dev: Path) -> Preset | None:
-    """Return the layout of a dev corpus next to a training corpus in .spacy, None if it is in .spacy, too.
+def _layout_of_dev(layout: Preset, train: Path, dev: Path) -> Preset | None:
+    """Return the layout of a dev corpus, None if the reader of a training corpus in this layout reads it.
 
-    RAISES ConfigError: If the reader of columns and spans cannot read it.
+    RAISES ConfigError: If it has another layout that cannot stand next to it.
+    RAISES FormatError: If it cannot be found out.
     """
-    if all(path.suffix == ".spacy" for path in corpus_files(dev)):
+    if len({layouts.layout_by_ending(path) for path in (*corpus_files(train)[:1], *corpus_files(dev))}) == 1:
         return None
-    layout = _layout(dev, None)
-    if layout.name not in (layouts.CUSTOM, *layouts.COLUMN_FILES) and layout.spans is None:
+    own = _layout(dev, None)._replace(skip_invalid=layout.skip_invalid)
+    if _kind(own) == _kind(layout):
+        return None
+    if _kind(own) not in (DOCBIN, SPANS, layouts.CUSTOM):
         raise ConfigError(
-            f"{dev}: the training corpus is in spaCy's binary format. Write this one so, too: convert {dev} "
+            f"{dev}: the training corpus has another layout. Give both the same: convert {dev} "
             f"{dev.with_suffix('.spacy').name}."
         )
-    return layout.complete
+    return own.complete
+
+
+def _kind(layout: Preset) -> str:
+    """Return the kind of the files of a layout, each of which has a reader: columns, spans, or the layout itself."""
+    if layout.spans is not None:
+        return SPANS
+    return layout.name if layout.name in (DOCBIN, "conllu") or layout.form is not None else layouts.CUSTOM
 
 
 def _language(lang: str) -> Language:

@@ -186,26 +186,21 @@ def test_mistakes_are_told(args: list[str], message: str, run: Run, tmp_path: Pa
     assert not (tmp_path / "config.cfg").exists()
 
 
-def test_a_dev_corpus_in_another_layout_than_a_training_corpus_of_docs_has_a_reader_of_its_own(
-    run: Run, corpora: Path, tmp_path: Path
+@pytest.mark.parametrize("of_train", ["spacy", "iob", "jsonl", "conllu", "xml"])
+def test_a_dev_corpus_in_another_layout_has_a_reader_of_its_own_or_is_refused(
+    of_train: str, run: Run, corpora: Path, tmp_path: Path
 ) -> None:
-    binary, path = corpora / "train.spacy", tmp_path / "c.cfg"
-    for name in ("iob", "jsonl", "conll2003"):
-        worked(
-            run(
-                "init-config", path, "--task ner --lang xx --force", "--train", binary, "--dev", corpora / f"dev.{name}"
-            )
-        )
+    path, task = tmp_path / "c.cfg", "tagger" if of_train == "conllu" else "ner"
+    options = f"--task {task} --lang xx --force --train {corpora / f'train.{of_train}'} --dev"
+    for name in {"spacy", "iob", "jsonl"} - {of_train} if task == "ner" else ["spacy"]:
+        worked(run("init-config", path, *options.split(), corpora / f"dev.{name}"))
         config = load_config(path, {}).interpolate()["corpora"]
-        read = {part: util.registry.resolve({"reader": block})["reader"] for part, block in config.items()}
-        docs = [example.reference for example in read["dev"](spacy.blank("xx"))]
+        read = util.registry.resolve({"reader": config["dev"]})["reader"]
+        docs = [example.reference for example in read(spacy.blank("xx"))]
         assert docs
-        assert any(doc.ents for doc in docs)
-    for name in ("conllu", "xml"):
-        refused(run("init-config", "-", "--train", binary, "--dev", corpora / f"dev.{name}"), f"convert {corpora}")
-    refused(
-        run("init-config", "-", "--train", corpora / "train.iob", "--dev", binary), f"{binary}: this is spaCy's binary"
-    )
+        assert any(doc.ents or doc[0].tag_ for doc in docs)
+    for name in {"conllu", "xml"} - {of_train}:
+        refused(run("init-config", "-", *options.split(), corpora / f"dev.{name}"), f"convert {corpora}")
 
 
 def test_looks_into_the_training_file(corpora: Path) -> None:
