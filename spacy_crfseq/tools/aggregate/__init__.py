@@ -1,4 +1,5 @@
-"""Many doubtful sources of labels in, one distribution of the true labels out; without spaCy.
+"""Many doubtful sources of labels in, one distribution of the true labels out.
 
-The module `votes` has what sources say, `label_model` how far to trust them, `sources` what became of each.
+`votes` has the labels that sources give, `label_model` how far to trust them, `source_report` a row for each source.
+The modules that read sources need spaCy: `texts` calls `given_texts`, `source_tags` and, for each kind, `source_kinds`.
 """

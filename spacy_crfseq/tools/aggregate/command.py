@@ -16,7 +16,7 @@ from ...corpora.paths import resolve
 from ...errors import ConfigError
 
 if TYPE_CHECKING:
-    from .sources import SourceRow
+    from .source_report import SourceRow
     from .texts import Aggregated
 
 

@@ -17,10 +17,12 @@ from ...pipeline.soft_labels import SILENT, soft_labels, write_soft_labels
 from ...schemes import OUTSIDE, decode_lenient, spans_of, tag_table, tags_of, transition_table
 from ...threads import shards
 from ...types import MISSING, Bools, Floats, Ints, Offsets
+from .given_texts import GivenTexts, read_given
 from .label_model import Aggregation, LabelModel, learn
-from .said import SCHEME, GivenTexts, Said, read_given, read_said
+from .source_kinds import SCHEME
+from .source_report import Copies, SourceRow, find_copies, gold_shares, report
 from .source_settings import SourceSettings
-from .sources import Copies, SourceRow, find_copies, gold_shares, report
+from .source_tags import SourceTags, read_source_tags
 from .votes import ABSTAIN, Votes, make_votes
 
 if TYPE_CHECKING:
@@ -88,19 +90,19 @@ def aggregate(
     if noted.min_probability is not None and not 0 <= noted.min_probability <= 1:
         raise ConfigError(f"min_probability = {noted.min_probability:g}: give a number from 0 to 1.")
     given = read_given(nlp, texts, layout)
-    said = {name: read_said(nlp, source, given, layout) for name, source in sources.items()}
-    gold_said = None if gold is None else _read_gold(nlp, gold, given, layout)
-    types = _types(said, gold_said, labels)
+    by_source = {name: read_source_tags(nlp, source, given, layout) for name, source in sources.items()}
+    gold_tags = None if gold is None else _read_gold(nlp, gold, given, layout)
+    types = _types(by_source, gold_tags, labels)
     tags = tags_of(types, SCHEME)
-    votes = _votes(said, given, tags)
-    known = None if gold_said is None else _numbers(gold_said, tags, MISSING)
+    votes = _votes(by_source, given, tags)
+    known = None if gold_tags is None else _numbers(gold_tags, tags, MISSING)
     if not votes.labels.any():
         raise DataError("No source has labelled a span" + (" with these labels." if labels else "."))
     model = learn(votes, transition_table(tags, SCHEME), method, known)
     groups = np.array([0, *(place for place in range(1, len(types) + 1) for _ in "BILU")], np.int32)
     names = [OUTSIDE, *types]
     _note_sources(given, votes, tags)
-    open_ = _open_tokens(said, votes, known)
+    open_ = _open_tokens(by_source, votes, known)
     shares = np.concatenate([*_written_labels(given, _chains(model, votes, known), tags, noted, open_)])
     return Aggregated(
         report(votes, shares, groups, names),
@@ -111,39 +113,39 @@ def aggregate(
     )
 
 
-def _read_gold(nlp: Language, gold: Path, texts: GivenTexts, layout: layouts.Format) -> Said:
+def _read_gold(nlp: Language, gold: Path, texts: GivenTexts, layout: layouts.Format) -> SourceTags:
     """Return the gold labels of all words, `ABSTAIN` in texts that the gold file does not have."""
-    return read_said(nlp, SourceSettings(str(gold), texts="some"), texts, layout, is_file=True)
+    return read_source_tags(nlp, SourceSettings(str(gold), texts="some"), texts, layout, is_file=True)
 
 
-def _types(said: Mapping[str, Said], gold: Said | None, labels: Sequence[str]) -> list[str]:
+def _types(by_source: Mapping[str, SourceTags], gold: SourceTags | None, labels: Sequence[str]) -> list[str]:
     """Return the labels to learn.  RAISES DataError: If no source has one of them, or gold labels have another."""
-    has = frozenset[str]().union(*(source.labels for source in said.values()))
+    has = frozenset[str]().union(*(source.labels for source in by_source.values()))
     if strange := [label for label in labels if label not in has.union(gold.labels if gold else ())]:
         raise DataError(f"No source has the label {strange[0]!r} to learn. {suggest(strange[0], has)}")
-    types = list(labels) or sorted({name[2:] for source in said.values() for name in source.names[1:]})
+    types = list(labels) or sorted({name[2:] for source in by_source.values() for name in source.names[1:]})
     if gold and not labels and (strange := sorted(gold.labels.difference(types))):
         raise DataError(f"Gold texts have the label {strange[0]!r}, but no source does. Name the labels to learn.")
     return types
 
 
-def _numbers(said: Said, tags: Sequence[str], unsaid: int) -> Ints:
+def _numbers(source: SourceTags, tags: Sequence[str], unsaid: int) -> Ints:
     """Return what a source says [T] as numbers of tags; `unsaid` where it says nothing."""
     numbers = {tag: number for number, tag in enumerate(tags)}
-    table = np.array([*(numbers.get(name, said.other) for name in said.names), ABSTAIN], np.int32)
-    result: Ints = table[said.tags]  # the last one where it abstains
+    table = np.array([*(numbers.get(name, source.other) for name in source.names), ABSTAIN], np.int32)
+    result: Ints = table[source.tags]  # the last one where it abstains
     return np.where(result == ABSTAIN, np.int32(unsaid), result)
 
 
-def _votes(said: Mapping[str, Said], texts: GivenTexts, tags: Sequence[str]) -> Votes:
+def _votes(by_source: Mapping[str, SourceTags], texts: GivenTexts, tags: Sequence[str]) -> Votes:
     tokens, labels = list[Offsets](), list[Ints]()
-    for source in said.values():
+    for source in by_source.values():
         numbers = _numbers(source, tags, ABSTAIN)
         tokens.append(np.flatnonzero(numbers != ABSTAIN))
         labels.append(numbers[tokens[-1]])
-    by = np.repeat(np.arange(len(said)), [*map(len, tokens)])
-    has = np.array([[tag == OUTSIDE or tag[2:] in source.labels for tag in tags] for source in said.values()])
-    return make_votes(texts.offsets, np.concatenate(tokens), by, np.concatenate(labels), [*said], len(tags), has)
+    by = np.repeat(np.arange(len(by_source)), [*map(len, tokens)])
+    has = np.array([[tag == OUTSIDE or tag[2:] in source.labels for tag in tags] for source in by_source.values()])
+    return make_votes(texts.offsets, np.concatenate(tokens), by, np.concatenate(labels), [*by_source], len(tags), has)
 
 
 def _note_sources(texts: GivenTexts, votes: Votes, tags: Sequence[str]) -> None:
@@ -156,13 +158,13 @@ def _note_sources(texts: GivenTexts, votes: Votes, tags: Sequence[str]) -> None:
     table = tag_table(tuple(tags), SCHEME)
     for number, name in enumerate(votes.names):
         chosen = votes.sources == number
-        said = np.full(len(texts.words), ABSTAIN, np.int32)
-        said[votes.tokens[chosen]] = votes.labels[chosen]
-        spans = spans_of(said, texts.offsets, table)
+        labels = np.full(len(texts.words), ABSTAIN, np.int32)
+        labels[votes.tokens[chosen]] = votes.labels[chosen]
+        spans = spans_of(labels, texts.offsets, table)
         places = list(zip(spans.start.tolist(), spans.end.tolist(), spans.type.tolist(), strict=True))
         ends = np.searchsorted(spans.sequence, np.arange(len(texts.docs) + 1))
         for text, (first, last) in enumerate(pairwise(texts.offsets.tolist())):
-            silent = said[first:last] == ABSTAIN
+            silent = labels[first:last] == ABSTAIN
             if silent.all():
                 continue
             doc = texts.docs[text]
@@ -181,13 +183,13 @@ def _chains(model: LabelModel, votes: Votes, gold: Ints | None) -> Iterator[tupl
         yield part, Chain(scores.emissions, scores.transitions[0], scores.start, scores.end, offsets=offsets)
 
 
-def _open_tokens(said: Mapping[str, Said], votes: Votes, gold: Ints | None) -> Bools:
+def _open_tokens(by_source: Mapping[str, SourceTags], votes: Votes, gold: Ints | None) -> Bools:
     """Return the tokens [T] of which no source says anything because one may not know the words.
 
     A label model that sees only votes would put most of them outside of spans.  A student that sums out their labels
     sees the words, too.
     """
-    unsure = [source.unsure for source in said.values() if source.unsure is not None]
+    unsure = [source.unsure for source in by_source.values() if source.unsure is not None]
     unknown = np.diff(votes.ptr) == 0 if gold is None else (np.diff(votes.ptr) == 0) & (gold == MISSING)
     result: Bools = unknown & np.logical_or.reduce(unsure) if unsure else np.zeros_like(unknown)
     return result

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.schemes import transition_table
 from spacy_crfseq.tools.aggregate.label_model import KINDS, Aggregation, LabelModel, Prior, learn
-from spacy_crfseq.tools.aggregate.sources import find_copies, gold_shares, report
+from spacy_crfseq.tools.aggregate.source_report import find_copies, gold_shares, report
 from spacy_crfseq.tools.aggregate.votes import ABSTAIN, Votes, make_votes, votes_of_table
 from spacy_crfseq.types import MISSING, Constraints
 

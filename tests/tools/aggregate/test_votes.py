@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from spacy_crfseq.errors import DataError
-from spacy_crfseq.tools.aggregate.sources import gold_shares, report
+from spacy_crfseq.tools.aggregate.source_report import gold_shares, report
 from spacy_crfseq.tools.aggregate.votes import ABSTAIN, votes_of_table
 
 PEOPLE = [[True, True, False]]

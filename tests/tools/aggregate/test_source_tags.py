@@ -1,4 +1,4 @@
-"""What sources of all kinds say of texts: their spans, what is outside, and what is unknown."""
+"""The tags that sources of all kinds give: spans, tokens outside and tokens of which nothing is known."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -12,8 +12,9 @@ from spacy.tokens import Doc, DocBin, Span, SpanGroup
 from spacy_crfseq import registry
 from spacy_crfseq.corpora.layouts import Asked
 from spacy_crfseq.errors import CrfError
-from spacy_crfseq.tools.aggregate.said import Said, read_given, read_said
+from spacy_crfseq.tools.aggregate.given_texts import read_given
 from spacy_crfseq.tools.aggregate.source_settings import parse_source
+from spacy_crfseq.tools.aggregate.source_tags import SourceTags, read_source_tags
 from spacy_crfseq.tools.aggregate.votes import ABSTAIN
 from tests.pipeline.helpers import WEAK, blank, examples, pipe_of
 
@@ -39,14 +40,14 @@ def records(name: str, texts: Iterable[tuple[str, list[Any]]]) -> None:
     Path(name).write_text("".join(json.dumps({"text": text, "spans": spans}) + "\n" for text, spans in texts))
 
 
-def said(source: str, texts: str = "texts.txt") -> Said:
+def source_tags(source: str, texts: str = "texts.txt") -> SourceTags:
     given = read_given(NLP, Path(texts), None)
-    return read_said(NLP, parse_source(source), given, Asked())
+    return read_source_tags(NLP, parse_source(source), given, Asked())
 
 
 def tags(source: str, texts: str = "texts.txt") -> str:
-    """Return what a source says: "." outside, "?" unknown, else a tag."""
-    result = said(source, texts)
+    """Return the tags of a source: "." outside, "?" unknown, else by name."""
+    result = source_tags(source, texts)
     shown = ["." if name == "O" else name for name in result.names]
     return " ".join("?" if tag == ABSTAIN else shown[tag] for tag in result.tags)
 
@@ -56,8 +57,8 @@ ALL = "U-PER . B-LOC L-LOC U-LOC . U-PER U-PER ."
 
 def test_a_file_says_that_the_rest_is_outside_and_has_the_labels_that_it_gives() -> None:
     assert tags("gold.iob") == ALL
-    assert said("gold.iob").labels == {"PER", "LOC"}
-    assert said("gold.iob,labels=PER,MISC").labels == {"PER", "LOC", "MISC"}
+    assert source_tags("gold.iob").labels == {"PER", "LOC"}
+    assert source_tags("gold.iob,labels=PER,MISC").labels == {"PER", "LOC", "MISC"}
 
 
 @pytest.mark.parametrize(
@@ -128,7 +129,7 @@ def test_span_groups_are_read_as_spans_of_files_are() -> None:
 def test_a_list_of_phrases_says_nothing_elsewhere() -> None:
     Path("places.txt").write_text("New York\nOslo\n\nbob\n")
     assert tags("places.txt,map=places:LOC") == "? ? B-LOC L-LOC U-LOC ? ? ? ?"
-    assert said("places.txt,map=places:LOC").labels == {"LOC"}
+    assert source_tags("places.txt,map=places:LOC").labels == {"LOC"}
 
 
 def test_names_of_faker_are_people_places_and_else_unknown() -> None:
@@ -176,7 +177,7 @@ def test_a_crf_says_only_that_of_which_it_is_sure_enough(model: Path) -> None:
             share = inside[0].probability if inside else shares[i, answers.tags.index("O")]
             expected.append(share >= least)
     assert 0 < sum(expected) < len(expected)
-    result = said(f"{model},min_score={least}")
+    result = source_tags(f"{model},min_score={least}")
     assert [tag != ABSTAIN for tag in result.tags] == expected
     assert result.labels == {"PER", "LOC", "ORG"}
     assert "?" not in tags(str(model))
@@ -237,10 +238,10 @@ def test_sources_that_cannot_be_read_are_refused(source: str, messages: list[str
     Path("bad.jsonl").write_text('{"label": "PER", "pattern": [{"NONE": 1}]}\n')
     Path("rules.jsonl").write_text('{"label": "PER", "pattern": "Bob"}\n')
     with pytest.raises(CrfError) as error:
-        said(source)
+        source_tags(source)
     assert [message for message in messages if message not in str(error.value)] == []
 
 
 def test_a_label_of_a_map_that_a_file_does_not_give_is_warned_of() -> None:
     with pytest.warns(UserWarning, match="no span has the label 'PERSON' of map; there are LOC, PER"):
-        said("gold.iob,map=PERSON:PER")
+        source_tags("gold.iob,map=PERSON:PER")

@@ -1,0 +1,101 @@
+"""The tags that a source gives the tokens of texts, in the labels to learn."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ...corpora import layouts
+from ...errors import ConfigError, suggest
+from ...schemes import OUTSIDE
+from ...types import Bools, Ints
+from .given_texts import UNKNOWN, GivenTexts, check_words, tags_of_some, words_of
+from .source_kinds import tagged_by_file, tagged_texts
+from .source_settings import UNSURE, SourceSettings
+from .unsure import unsure_tokens
+from .votes import ABSTAIN
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+
+
+class SourceTags(NamedTuple):
+    """The tags of a source.
+
+    names (Sequence[str]): Tags in the scheme `SCHEME` by the new names of labels; first that of tokens outside.
+    tags (Ints): [T] their numbers, `ABSTAIN` where the source says nothing.
+    labels (frozenset[str]): The labels that it has, whether it gives them or not.
+    other (int): The number for labels that nobody learns: 0, outside of all spans, or `ABSTAIN`.
+    unsure (Bools | None): [T] where the source says nothing because it may not know the words; None for nowhere.
+    """
+
+    names: Sequence[str]
+    tags: Ints
+    labels: frozenset[str]
+    other: int = 0
+    unsure: Bools | None = None
+
+
+def read_source_tags(
+    nlp: Language, source: SourceSettings, texts: GivenTexts, layout: layouts.Format = None, *, is_file: bool = False
+) -> SourceTags:
+    """Return the tags that a source gives the tokens of texts.
+
+    nlp (Language): Its tokenizer splits texts that a file has without words.
+    layout: Of files whose settings and names do not say it.
+    is_file (bool): The source is an annotated file, whatever its name.
+    RAISES CrfError: If a file cannot be read, a setting does not fit the source, or it has other texts or words.
+    """
+    tagged = (tagged_by_file if is_file else tagged_texts)(nlp, source, texts, layout)
+    words = [*map(words_of, tagged.docs)]
+    if source.texts == "some":
+        tags = tags_of_some(words, tagged.tags, texts, source.place)
+    else:
+        check_words(source.place, [*chain.from_iterable(words)], texts)
+        tags = [*chain.from_iterable(tagged.tags)]
+    given = {tag[2:] for tag in set(tags) if tag not in (OUTSIDE, UNKNOWN)}
+    _check_map(source, given if tagged.labels is None else tagged.labels, certain=tagged.labels is not None)
+    abstains = source.outside == "unknown" if source.outside else tagged.abstains
+    unsure = _unsure(tags, texts) if source.outside == UNSURE else None
+    if unsure is not None:
+        tags = [UNKNOWN if unknown else tag for tag, unknown in zip(tags, unsure, strict=True)]
+    return _numbered(tags, source, {*given, *(tagged.labels or ())}, abstains)._replace(unsure=unsure)
+
+
+def _unsure(tags: Sequence[str], texts: GivenTexts) -> Bools:
+    """Return the tokens that a source may not know, see `unsure_tokens`."""
+    spans = np.array([tag not in (OUTSIDE, UNKNOWN) for tag in tags], np.bool_)
+    starts = np.array([tag[:1] in ("B", "U") for tag in tags], np.bool_) & spans
+    return unsure_tokens(texts.words, spans, starts, texts.offsets)
+
+
+def _numbered(tags: Sequence[str], source: SourceSettings, own_labels: Iterable[str], abstains: bool) -> SourceTags:
+    """Return tags by the new names of their labels."""
+    other = ABSTAIN if abstains else 0
+    names, numbers = [OUTSIDE], {UNKNOWN: ABSTAIN, OUTSIDE: other}
+    for tag in dict.fromkeys(tags):
+        if tag in numbers:
+            continue
+        label = source.renamed(tag[2:])
+        if label in (OUTSIDE, ""):
+            numbers[tag] = other if label else ABSTAIN
+            continue
+        if (renamed := tag[:2] + label) not in names:
+            names.append(renamed)
+        numbers[tag] = names.index(renamed)
+    has = {source.renamed(label) for label in own_labels}.union(source.labels) - {OUTSIDE, ""}
+    return SourceTags(names, np.array([numbers[tag] for tag in tags], np.int32), frozenset(has), other)
+
+
+def _check_map(source: SourceSettings, labels: Iterable[str], *, certain: bool) -> None:
+    """Raise ConfigError if labels are renamed that a source does not have; warn if a file does not give them."""
+    strange = [label for label in source.map if label not in {*labels}]
+    if strange and (certain or not source.is_function):
+        if certain:
+            raise ConfigError(f"{source.place}: map={strange[0]}: it has no such label. {suggest(strange[0], labels)}")
+        listed = ", ".join(sorted(labels)) or "none"
+        warnings.warn(f"{source.place}: no span has the label {strange[0]!r} of map; there are {listed}.", stacklevel=4)
