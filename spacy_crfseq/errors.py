@@ -63,16 +63,23 @@ def count_of(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def suggest(name: str, known: Iterable[str]) -> str:
-    """Return a sentence that lists the known names, after the nearest one if there is any.
+def near(name: str, known: Iterable[str], least: float = 0.6) -> str | None:
+    """Return the known name that is nearest to one that may be misspelt, None if none is near.
 
+    least (float): Share of the letters that they must have in common; see `difflib.get_close_matches`.
     Case does not matter for nearness, nor what precedes and follows the name of a function: "lbfgs" is near
     "spacy_crfseq.LBFGS.v1".
     """
+    short = {_short(other): other for other in sorted(known)}
+    matches = get_close_matches(_short(name), short, n=1, cutoff=least)
+    return short[matches[0]] if matches else None
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """Return a sentence that lists the known names, after the one that is `near` if there is any."""
     names = sorted(known)
-    short = {_short(name_): name_ for name_ in names}
-    near = get_close_matches(_short(name), short, n=1)
-    hint = f"Did you mean {short[near[0]]!r}? " if near else ""
+    meant = near(name, names)
+    hint = f"Did you mean {meant!r}? " if meant else ""
     return f"{hint}Known: {', '.join(names) or 'none'}."
 
 

@@ -2,7 +2,7 @@
 
 The gold Docs have the teacher's probabilities of labels and of pairs of labels, which are all that the loss of a chain
 needs of its posterior (Wang et al. 2020, "Structure-level knowledge distillation for multilingual sequence labeling").
-So the pupil needs neither the attributes of the teacher nor its first stage, and documents only for its own.
+So the student needs neither the attributes of the teacher nor its first stage, and documents only for its own.
 """
 
 # No `from __future__ import annotations`: spaCy validates a config with the evaluated annotations.
@@ -154,11 +154,11 @@ class TeacherReader:
 
     def _lessons(self, nlp: Language, teacher: Language) -> list[Lesson]:
         """Return what the components learn, in the order of the teacher's."""
-        pupils = crfs_of(dict(nlp.pipeline), [self.component] if self.component else [], "The pipeline in training")
+        students = crfs_of(dict(nlp.pipeline), [self.component] if self.component else [], "The pipeline in training")
         pipes = {name: pipe for name, pipe in teacher.pipeline if isinstance(pipe, CRFComponent | Tagger)}
         lessons = list[Lesson]()
-        for name, pupil in pupils.items():
-            column = pupil.annotation.column
+        for name, student in students.items():
+            column = student.annotation.column
             of_task: dict[str, CRFComponent | Tagger] = {
                 other: pipe for other, pipe in pipes.items()
                 if (pipe.annotation.column if isinstance(pipe, CRFComponent) else _WRITES.get(type(pipe))) == column
@@ -170,7 +170,7 @@ class TeacherReader:
                     f"task ({column}), but {', '.join(teacher.pipe_names) or 'none'}. Name the component that can as "
                     "`component` of the reader."
                 )
-            lessons.append(lesson_of(name, pupil.annotation, chosen, self.labels))
+            lessons.append(lesson_of(name, student.annotation, chosen, self.labels))
         return sorted(lessons, key=lambda lesson: teacher.pipe_names.index(lesson.teacher.name))
 
 

@@ -635,13 +635,13 @@ def test_a_pipeline_learns_from_a_teacher_on_raw_texts(fit_on: Run, paths: list[
     fit_on("crf_tagger", "crf_ner")
     teacher, raw, config = tmp_path / "out" / "model-best", tmp_path / "raw.txt", tmp_path / "c.cfg"
     raw.write_text("Zed sees a quagga in Oslo .\nMary sold the blorks .\n" * 4, encoding="utf8")
-    learn = ["fit", config, "--patience 1", "--output", tmp_path / "pupil", *paths, "--teacher", teacher, "--raw", raw]
+    learn = ["fit", config, "--patience 1", "--output", tmp_path / "new", *paths, "--teacher", teacher, "--raw", raw]
     weight = ["--components.crf_ner.terms.teacher.weight", "0.5", "--corpora.teacher.limit", "6"]
     said = worked(run(*learn, *weight), "Term teacher: 6 sequences", "0.5 * CrossEntropy", "1 * CrossEntropy")
     assert said.stdout.count("Term teacher") == 2
     shutil.rmtree(teacher)
     raw.unlink()
-    assert [entity.text for entity in spacy.load(tmp_path / "pupil" / "model-best")("Ada sold a map").ents] == ["Ada"]
+    assert [entity.text for entity in spacy.load(tmp_path / "new" / "model-best")("Ada sold a map").ents] == ["Ada"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Learning from a teacher: the labels that it gives to raw texts, what a pupil makes of them, and what is refused."""
+"""Learning from a teacher: the labels that it gives to raw texts, what a student makes of them, and what is refused."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -193,7 +193,7 @@ def test_a_higher_temperature_makes_the_teacher_less_certain(saved: Any, raw: Pa
 
 
 @pytest.mark.parametrize(
-    ("teacher", "pupil", "settings", "message"),
+    ("teacher", "student", "settings", "message"),
     [
         ({}, {}, {"component": "crf_x"}, "The pipeline in training has no CRF component 'crf_x'"),
         ({}, {"factory": "crf_tagger"}, {}, "'crf_tagger' cannot learn from .*, which has no component of this name"),
@@ -207,11 +207,11 @@ def test_a_higher_temperature_makes_the_teacher_less_certain(saved: Any, raw: Pa
     ],
 )  # fmt: skip
 def test_what_cannot_be_learned_is_refused(
-    saved: Any, raw: Path, teacher: Any, pupil: Any, settings: Any, message: str
+    saved: Any, raw: Path, teacher: Any, student: Any, settings: Any, message: str
 ) -> None:
     _, place = saved("crf_ner", **teacher)
     with pytest.raises(ConfigError, match=message):
-        taught(blank(**pupil), raw, place, **settings)
+        taught(blank(**student), raw, place, **settings)
 
 
 @pytest.mark.parametrize(("path", "teacher", "lacks"), [(None, "model", "path"), (Path("raw.txt"), None, "teacher")])

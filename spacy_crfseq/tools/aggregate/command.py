@@ -78,8 +78,9 @@ def aggregate_cli(
       format, scheme, encoding of a file, if it is not that of the texts
 
     Shown for each source and label, by tokens: votes, their share of all tokens, precision and recall as the model
-    estimates them, and conflicts, the share of its votes where another source says something else. With --gold, the
-    same against gold labels. Sources that copy each other are named: their errors would count twice.
+    estimates them, and conflicts, the share of its votes where another source says something else. Where hardly any
+    other source speaks of the same tokens, precision and recall are assumed. With --gold, the same against gold labels.
+    Sources that copy each other are named: their errors would count twice.
 
     Example:
       python -m spacy crfseq aggregate raw.conll -o labels.spacy --source llm=labels.jsonl,match=all,map=person:PER \\
@@ -118,8 +119,11 @@ def aggregate_cli(
         if rows:
             message.divider(title)
             message.table([_cells(row) for row in rows], header=HEADER, aligns=["l", "l", *"rrrrr"])
-    if len(sources) == 1 and gold is None:
-        message.warn("Nothing tells the errors of a single source: its precision and recall are assumed.")
+    if any(row.assumed for row in result.rows):
+        message.warn(
+            "Assumed: hardly any other source speaks of these words, so their errors stay unknown. --gold with some of "
+            "the texts shows them."
+        )
     for pair in result.copies[:LISTED]:
         message.warn(str(pair))
     if (more := len(result.copies) - LISTED) > 0:
@@ -127,8 +131,7 @@ def aggregate_cli(
     if not result.model.converged:
         message.warn("The label model has not converged: its estimates may still change.")
     message.good(f"{output}: {len(result.docs):,} texts")
-    loss = "" if min_probability is not None else " with the loss spacy_crfseq.CrossEntropy.v1"
-    advise(f"fit CONFIG --paths.train {output}{loss}")
+    advise(f"init-config CONFIG --train {output} --dev DEV", "fit CONFIG --output MODEL")
 
 
 LISTED = 10
@@ -141,7 +144,8 @@ def _cells(row: SourceRow) -> list[str]:
         if share != share:
             return "-"
         low, high = interval or (0, 0)
-        return f"{100 * share:.1f}" + (f" ({100 * low:.1f}-{100 * high:.1f})" if interval else "")
+        told = "assumed" if row.assumed else f"{100 * low:.1f}-{100 * high:.1f}"
+        return f"{100 * share:.1f}" + (f" ({told})" if interval else "")
 
     return [
         row.source,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ...kernels import borders
 from ...threads import shards
-from ...types import Floats, Ints
+from ...types import MISSING, Bools, Floats, Ints
 from .._pages.charts import wilson
 from .kernels import add_agreements, add_counts
 from .label_model import LabelModel
@@ -25,6 +25,10 @@ CERTAIN = 4.0
 """Standard deviations by which two sources must disagree less often than expected."""
 ALIKE = 0.5
 """Share of the disagreements that were expected up to which two sources may be copies."""
+ALONE = 0.9
+"""Share of the votes of a source for a label at which no other source votes, from which on their errors are unknown."""
+TOLD = 30
+"""Gold labels at votes of a source for a label from which on they show how often it is right."""
 
 
 class SourceRow(NamedTuple):
@@ -37,6 +41,8 @@ class SourceRow(NamedTuple):
     precision_interval, recall_interval: Their score intervals at 95 % (Wilson 1927), which say how few votes there are,
         not how far the model is right.
     conflicts (float): Share of its votes for the label where another source says something else.
+    assumed (bool): Whether precision and recall are those of the prior, because hardly any other source that has the
+        label votes where it gives the label, and there are hardly any gold labels.
     """
 
     source: str
@@ -48,6 +54,7 @@ class SourceRow(NamedTuple):
     recall: float
     recall_interval: tuple[float, float]
     conflicts: float
+    assumed: bool = False
 
 
 class Copies(NamedTuple):
@@ -71,14 +78,16 @@ class Copies(NamedTuple):
         )
 
 
-def report(votes: Votes, shares: Floats, groups: Ints, labels: Sequence[str]) -> list[SourceRow]:
+def report(
+    votes: Votes, shares: Floats, groups: Ints, labels: Sequence[str], gold: Ints | None = None
+) -> list[SourceRow]:
     """Return rows for each source and label, and for each source and all labels but the first group together.
 
-    shares (Floats): [T, L] probabilities of the true labels, from a label model; or gold labels, 1 each, and rows of 0
-        at tokens without one.
+    shares (Floats): [T, L] probabilities of the true labels, from a label model; rows of 0 at tokens that do not count.
     groups (Ints): [L] the number of the row of each label, such as that of the type of a tag; 0 is that of tokens
         outside of spans, or -1 is added to all where there is no such label.
     labels (Sequence[str]): [G] names of the groups.
+    gold (Ints | None): [T] gold labels that the label model has learned from, `MISSING` where unknown.
     """
     n, n_sources = votes.n_labels, len(votes.names)
     counts = np.zeros((n_sources * n, n))
@@ -90,7 +99,8 @@ def report(votes: Votes, shares: Floats, groups: Ints, labels: Sequence[str]) ->
     seen = seen * votes.knows[:, None]
     right, said, true = seen[:, np.arange(n), np.arange(n)], seen.sum(2), seen.sum(1)
     given = np.bincount(votes.sources * n + votes.labels, minlength=n_sources * n).reshape(n_sources, n)
-    alone = _conflicts(votes)
+    conflicts, lonely = _conflicts(votes), _per_label(votes, ~_has_company(votes))
+    told = np.zeros_like(given) if gold is None else _per_label(votes, gold[votes.tokens] != MISSING)
     members = np.arange(len(labels))[:, None] == groups
     rows = [*members, (groups > 0)] if (groups == 0).any() else [*members, groups >= 0]
 
@@ -101,7 +111,8 @@ def report(votes: Votes, shares: Floats, groups: Ints, labels: Sequence[str]) ->
             votes.names[source], name, n_votes, n_votes / max(1, votes.n_tokens),
             _share(correct, of_votes), _interval(correct, of_votes),
             _share(correct, of_true), _interval(correct, of_true),
-            _share(float(alone[source, tags].sum()), n_votes),
+            _share(float(conflicts[source, tags].sum()), n_votes),
+            bool(n_votes and lonely[source, tags].sum() >= ALONE * n_votes and told[source, tags].sum() < TOLD),
         )  # fmt: skip
 
     names = [*labels, "all"]
@@ -123,20 +134,36 @@ def _conflicts(votes: Votes) -> NDArray[np.int64]:
     if len(filled):
         lowest[filled] = np.minimum.reduceat(votes.labels, votes.ptr[filled])
         highest[filled] = np.maximum.reduceat(votes.labels, votes.ptr[filled])
-    at = (lowest != highest)[votes.tokens]
+    return _per_label(votes, (lowest != highest)[votes.tokens])
+
+
+def _per_label(votes: Votes, chosen: Bools) -> NDArray[np.int64]:
+    """Return how many of the chosen votes [V] each source gives each label [S, L]."""
     n = len(votes.names) * votes.n_labels
-    cells = votes.sources[at] * votes.n_labels + votes.labels[at]
+    cells = votes.sources[chosen] * votes.n_labels + votes.labels[chosen]
     return np.bincount(cells, minlength=n).reshape(len(votes.names), votes.n_labels)
 
 
-def gold_shares(gold: Ints, n_labels: int) -> Floats:
-    """Return gold labels [T] as probabilities [T, L] for `report`: rows of 0 where none is known.
+def _has_company(votes: Votes) -> Bools:
+    """Return at which votes [V] another source that has the label votes, too."""
+    company = np.zeros(len(votes.labels), np.bool_)
+    kinds, of_label = np.unique(votes.knows, axis=1, return_inverse=True)
+    of_vote = of_label.reshape(-1)[votes.labels]
+    for kind, has in enumerate(kinds.T):
+        chosen = of_vote == kind
+        n_votes = np.bincount(votes.tokens[has[votes.sources]], minlength=votes.n_tokens)
+        company[chosen] = n_votes[votes.tokens[chosen]] > 1
+    return company
+
+
+def gold_report(votes: Votes, gold: Ints, groups: Ints, labels: Sequence[str]) -> list[SourceRow]:
+    """Return the rows of `report`, counted against gold labels [T], `MISSING` where unknown: none is assumed.
 
     RAISES DataError: If a number is not that of a label.
     """
-    borders.check_labels(gold, len(gold), n_labels, -1, "Gold labels")
-    shares: Floats = (gold[:, None] == np.arange(n_labels)).astype(np.float64)
-    return shares
+    borders.check_labels(gold, votes.n_tokens, votes.n_labels, MISSING, "Gold labels")
+    shares: Floats = (gold[:, None] == np.arange(votes.n_labels)).astype(np.float64)
+    return [row._replace(assumed=False) for row in report(votes, shares, groups, labels)]
 
 
 def find_copies(model: LabelModel, votes: Votes, gold: Ints | None = None) -> list[Copies]:

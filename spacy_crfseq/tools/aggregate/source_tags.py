@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ...corpora import layouts
-from ...errors import ConfigError, suggest
+from ...errors import ConfigError, near, suggest
 from ...schemes import OUTSIDE
 from ...types import Bools, Ints
 from .given_texts import UNKNOWN, GivenTexts, check_words, tags_of_some, words_of
@@ -21,6 +21,9 @@ from .votes import ABSTAIN
 
 if TYPE_CHECKING:
     from spacy.language import Language
+
+MISSPELT = 0.8
+"""Share of the letters that a label of `map` has in common with one that a file gives, if it is that one, misspelt."""
 
 
 class SourceTags(NamedTuple):
@@ -46,16 +49,18 @@ def read_source_tags(
     """Return the tags that a source gives the tokens of texts.
 
     nlp (Language): Its tokenizer splits texts that a file has without words.
-    layout: Of files whose settings and names do not say it.
+    layout: Of files whose settings and names do not say it.  If what is invalid in it is skipped, a source may lack
+        texts.
     is_file (bool): The source is an annotated file, whatever its name.
     RAISES CrfError: If a file cannot be read, a setting does not fit the source, or it has other texts or words.
     """
     tagged = (tagged_by_file if is_file else tagged_texts)(nlp, source, texts, layout)
     words = [*map(words_of, tagged.docs)]
-    if source.texts == "some":
+    flat = [*chain.from_iterable(words)]
+    if source.texts == "some" or (layouts.asked(layout).skip_invalid and flat != texts.words):
         tags = tags_of_some(words, tagged.tags, texts, source.place)
     else:
-        check_words(source.place, [*chain.from_iterable(words)], texts)
+        check_words(source.place, flat, texts)
         tags = [*chain.from_iterable(tagged.tags)]
     given = {tag[2:] for tag in set(tags) if tag not in (OUTSIDE, UNKNOWN)}
     _check_map(source, given if tagged.labels is None else tagged.labels, certain=tagged.labels is not None)
@@ -91,11 +96,20 @@ def _numbered(tags: Sequence[str], source: SourceSettings, own_labels: Iterable[
     return SourceTags(names, np.array([numbers[tag] for tag in tags], np.int32), frozenset(has), other)
 
 
-def _check_map(source: SourceSettings, labels: Iterable[str], *, certain: bool) -> None:
-    """Raise ConfigError if labels are renamed that a source does not have; warn if a file does not give them."""
-    strange = [label for label in source.map if label not in {*labels}]
-    if strange and (certain or not source.is_function):
-        if certain:
-            raise ConfigError(f"{source.place}: map={strange[0]}: it has no such label. {suggest(strange[0], labels)}")
-        listed = ", ".join(sorted(labels)) or "none"
-        warnings.warn(f"{source.place}: no span has the label {strange[0]!r} of map; there are {listed}.", stacklevel=4)
+def _check_map(source: SourceSettings, labels: Collection[str], *, certain: bool) -> None:
+    """Check that a source has the labels that `map` renames.
+
+    labels (Collection[str]): Those that it has, or, if that is not `certain`, those that it has given.
+    RAISES ConfigError: If it certainly has not, or has given a label that may have been meant.  A file that has not
+        given a label for another reason is warned of.
+    """
+    settled = {*source.map, *source.map.values()}
+    for label in sorted({*source.map}.difference(labels)):
+        meant = near(label, labels, MISSPELT) or ""
+        if certain or (meant and meant not in settled):
+            what = "it has no such label" if certain else "no span has this label"
+            raise ConfigError(f"{source.place}: map={label}: {what}. {suggest(label, labels)}")
+        if not source.is_function:
+            listed = ", ".join(sorted(labels)) or "none"
+            message = f"{source.place}: no span has the label {label!r} of map; there are {listed}."
+            warnings.warn(message, stacklevel=4)

@@ -20,7 +20,7 @@ from ...types import MISSING, Bools, Floats, Ints, Offsets
 from .given_texts import GivenTexts, read_given
 from .label_model import Aggregation, LabelModel, learn
 from .source_kinds import SCHEME
-from .source_report import Copies, SourceRow, find_copies, gold_shares, report
+from .source_report import Copies, SourceRow, find_copies, gold_report, report
 from .source_settings import SourceSettings
 from .source_tags import SourceTags, read_source_tags
 from .votes import ABSTAIN, Votes, make_votes
@@ -105,8 +105,8 @@ def aggregate(
     open_ = _open_tokens(by_source, votes, known)
     shares = np.concatenate([*_written_labels(given, _chains(model, votes, known), tags, noted, open_)])
     return Aggregated(
-        report(votes, shares, groups, names),
-        [] if known is None else report(votes, gold_shares(known, len(tags)), groups, names),
+        report(votes, shares, groups, names, known),
+        [] if known is None else gold_report(votes, known, groups, names),
         find_copies(model, votes, known),
         given.docs,
         model,

@@ -105,6 +105,7 @@ class ConfigSettings(NamedTuple):
     unit (str): What the readers make a Doc: a sentence, a passage or a document (`create_conll_reader`).
     characters (bool): Whether the tokens are single characters, as where words are to be found.
     of_dev (Preset | None): The layout of the dev corpus, if it needs another reader than the training corpus.
+    doubtful (tuple[str, ...]): Tasks whose labels have probabilities in the training corpus, as `aggregate` notes them.
     raw (Path | None): The file of classes that were learned from the user's raw text.
     vectors (Path | None): The file of classes of words by their vectors.
     lists (Path | None): The user's lists of phrases.
@@ -119,6 +120,7 @@ class ConfigSettings(NamedTuple):
     unit: str = "sentence"
     characters: bool = False
     of_dev: Preset | None = None
+    doubtful: tuple[str, ...] = ()
     raw: Path | None = None
     vectors: Path | None = None
     lists: Path | None = None
@@ -167,7 +169,8 @@ def complete(wanted: Wanted, ask: Ask | None = None) -> ConfigSettings:
         if corpus is not None:
             _check_corpus(corpus, read_as, lang, [column for column, of in TASK_OF.items() if of in tasks])
     unit, characters = _unit(tasks, layout, goal, train), train is not None and _are_characters(train, layout)
-    return ConfigSettings(tasks, lang, layout, goal, train, dev, unit, characters, of_dev)
+    doubtful = _doubtful(tasks, train) if train is not None and layout.name == DOCBIN else ()
+    return ConfigSettings(tasks, lang, layout, goal, train, dev, unit, characters, of_dev, doubtful)
 
 
 def _layout_of_dev(layout: Preset, train: Path, dev: Path) -> Preset | None:
@@ -221,6 +224,21 @@ def _check_corpus(path: Path, layout: Preset, lang: str, columns: Sequence[str])
     for column, tags in labels.items():
         if said := alike_message(tag[2:] if column in SPAN_COLUMNS else tag for tag in tags):
             warnings.warn(f"{path}: {column}: {said}", stacklevel=2)
+
+
+def _doubtful(tasks: Sequence[str], train: Path) -> tuple[str, ...]:
+    """Return the tasks of which a file .spacy has labels with probabilities."""
+    from spacy.vocab import Vocab
+
+    from ...pipeline.soft_labels import read_soft_labels
+    from ...pipeline.texts import load_docs
+
+    noted = set[str]()
+    for doc in load_docs(train, Vocab(), _pass_over):
+        noted.update(task for task in tasks if read_soft_labels(doc, TASKS[task]))
+        if len(noted) == len(tasks):
+            break
+    return tuple(task for task in tasks if task in noted)
 
 
 def _unit(tasks: Sequence[str], layout: Preset, goal: str, train: Path | None) -> str:

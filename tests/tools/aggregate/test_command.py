@@ -87,6 +87,15 @@ def test_the_report_is_printed_as_json_and_gold_texts_are_counted(folder: Path, 
     assert {row["source"] for row in report["estimated"]} == {"careful", "people"}
 
 
+def test_figures_of_a_source_that_is_alone_are_marked_as_assumed(folder: Path, run: Run) -> None:
+    line = "aggregate texts.iob -o out.spacy --source careful=careful.iob"
+    worked(run(*line.split()), "(assumed)", "Assumed: hardly any other source")
+    report = json.loads(worked(run(*line.split(), "--json --force")).stdout)
+    assert {row["label"] for row in report["estimated"] if row["assumed"]} == {"O", "LOC", "PER", "all"}
+    both = worked(run(*line.split(), "--force --source wrong=wrong.iob"))
+    assert "assumed" not in both.stdout
+
+
 def test_a_source_that_abstains_says_nothing_outside_its_spans(folder: Path, run: Run) -> None:
     report = json.loads(worked(run(*f"{COMMAND},outside=unknown --json".split())).stdout)
     votes = {(row["source"], row["label"]): row["votes"] for row in report["estimated"]}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.schemes import transition_table
 from spacy_crfseq.tools.aggregate.label_model import KINDS, Aggregation, LabelModel, Prior, learn
-from spacy_crfseq.tools.aggregate.source_report import find_copies, gold_shares, report
+from spacy_crfseq.tools.aggregate.source_report import find_copies, gold_report, report
 from spacy_crfseq.tools.aggregate.votes import ABSTAIN, Votes, make_votes, votes_of_table
 from spacy_crfseq.types import MISSING, Constraints
 
@@ -312,7 +312,7 @@ def test_the_report_on_sources_agrees_with_counts_by_hand() -> None:
     table = [[0, 1, 2, 0, ABSTAIN], [0, 1, 0, 0, 1], [ABSTAIN] * 5]
     votes = votes_of_table(table, [0, 5], ["rules", "list", "nothing"], 3)
     gold = np.array([0, 1, 1, MISSING, 1], np.int32)
-    rows = report(votes, gold_shares(gold, 3), np.array([0, 1, 1], np.int32), ["O", "PER"])
+    rows = gold_report(votes, gold, np.array([0, 1, 1], np.int32), ["O", "PER"])
     assert [(row.source, row.label) for row in rows[:3]] == [("rules", "O"), ("rules", "PER"), ("rules", "all")]
     rules, lists = rows[1], rows[4]
     assert (rules.votes, rules.coverage, rules.precision, rules.recall, rules.conflicts) == (2, 0.4, 0.5, 0.5, 0.5)
@@ -327,7 +327,7 @@ def test_estimates_without_gold_are_near_those_against_gold() -> None:
     votes = votes_of_table(table, offsets, names(4), 3)
     groups = np.arange(3, dtype=np.int32)
     estimated = report(votes, learn(votes, IOB2).lattice(votes).marginals(), groups, TAGS)
-    for row, true in zip(estimated, report(votes, gold_shares(gold, 3), groups, TAGS), strict=True):
+    for row, true in zip(estimated, gold_report(votes, gold, groups, TAGS), strict=True):
         assert row.precision == pytest.approx(true.precision, abs=0.03)
         assert row.recall == pytest.approx(true.recall, abs=0.03)
 

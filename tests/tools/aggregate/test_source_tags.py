@@ -40,9 +40,9 @@ def records(name: str, texts: Iterable[tuple[str, list[Any]]]) -> None:
     Path(name).write_text("".join(json.dumps({"text": text, "spans": spans}) + "\n" for text, spans in texts))
 
 
-def source_tags(source: str, texts: str = "texts.txt") -> SourceTags:
+def source_tags(source: str, texts: str = "texts.txt", skip_invalid: bool = False) -> SourceTags:
     given = read_given(NLP, Path(texts), None)
-    return read_source_tags(NLP, parse_source(source), given, Asked())
+    return read_source_tags(NLP, parse_source(source), given, Asked(skip_invalid=skip_invalid))
 
 
 def tags(source: str, texts: str = "texts.txt") -> str:
@@ -204,6 +204,9 @@ def test_a_crf_says_only_that_of_which_it_is_sure_enough(model: Path) -> None:
         ("ruler,labels=PER", ["ruler: labels is not a setting of a pipeline"]),
         ("ruler,min_score=.5", ["min_score needs probabilities, and the component 'entity_ruler' gives none"]),
         ("ruler,map=GPA:LOC", ["map=GPA: it has no such label. Did you mean 'GPE'"]),
+        ("gold.iob,map=loc:PLACE", ["gold.iob: map=loc: no span has this label. Did you mean 'LOC'"]),
+        ("places.txt,map=place:LOC", ["map=place: it has no such label. Did you mean 'places'"]),
+        ("@tests.capitals.v1,map=NAMES:PER", ["map=NAMES: no span has this label. Did you mean 'NAME'"]),
         ("blank", ["blank: no component of this pipeline sets doc.ents"]),
         ("places.txt,min_score=.5", ["min_score is not a setting of a list of phrases"]),
         ("empty.txt", ["there is no phrase in empty.txt"]),
@@ -245,3 +248,14 @@ def test_sources_that_cannot_be_read_are_refused(source: str, messages: list[str
 def test_a_label_of_a_map_that_a_file_does_not_give_is_warned_of() -> None:
     with pytest.warns(UserWarning, match="no span has the label 'PERSON' of map; there are LOC, PER"):
         source_tags("gold.iob,map=PERSON:PER")
+
+
+def test_a_source_lacks_the_texts_that_cannot_be_read_and_are_skipped() -> None:
+    records("some.jsonl", [(text, [[0, 3, "PER"]]) for text in TEXTS])
+    lines = Path("some.jsonl").read_text().split("\n")
+    Path("some.jsonl").write_text("\n".join([lines[0], lines[1][:-1], *lines[2:]]))
+    with pytest.raises(CrfError, match=r"some\.jsonl"):
+        source_tags("some.jsonl")
+    with pytest.warns(UserWarning, match=r"some\.jsonl"):
+        found = source_tags("some.jsonl", skip_invalid=True)
+    assert found.tags.tolist() == [1, 0, 0, 0, ABSTAIN, ABSTAIN, ABSTAIN, 1, 0]

@@ -4,17 +4,20 @@ import numpy as np
 import pytest
 
 from spacy_crfseq.errors import DataError
-from spacy_crfseq.tools.aggregate.source_report import gold_shares, report
+from spacy_crfseq.tools.aggregate.source_report import gold_report, report
 from spacy_crfseq.tools.aggregate.votes import ABSTAIN, votes_of_table
+from spacy_crfseq.types import MISSING
 
 PEOPLE = [[True, True, False]]
 """A source that has no label 2."""
+NOTHING = [ABSTAIN] * 40
+BOTH = [[True] * 3] * 2
 
 
 def test_a_label_that_a_source_does_not_have_is_outside_to_it() -> None:
     gold = np.array([0, 1, 2, 2], np.int32)
     votes = votes_of_table([[0, 1, 0, 1]], [0, 4], ["people"], 3, PEOPLE)
-    rows = {row.label: row for row in report(votes, gold_shares(gold, 3), np.arange(3), ["O", "PER", "LOC"])}
+    rows = {row.label: row for row in gold_report(votes, gold, np.arange(3), ["O", "PER", "LOC"])}
     assert (rows["O"].precision, rows["O"].recall) == (1.0, pytest.approx(2 / 3))  # one place was taken for a person
     assert (rows["PER"].precision, rows["PER"].recall) == (0.5, 1.0)
     assert np.isnan([rows["LOC"].precision, rows["LOC"].recall]).all()
@@ -33,3 +36,26 @@ def test_a_label_that_a_source_does_not_have_is_outside_to_it() -> None:
 def test_votes_for_labels_that_cannot_be_are_refused(table: object, knows: object, message: str) -> None:
     with pytest.raises(DataError, match=message):
         votes_of_table(table, [0, 2], ["people"], 3, knows)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("second", "knows", "n_gold", "assumed"),
+    [
+        (NOTHING, BOTH, 0, True),
+        ([0] * 40, BOTH, 0, False),  # it says that there is no place
+        ([0] * 40, [[True] * 3, [True, True, False]], 0, True),  # it has no label for places
+        ([0] * 4 + NOTHING[4:], BOTH, 0, True),
+        ([0] * 5 + NOTHING[5:], BOTH, 0, False),
+        (NOTHING, BOTH, 29, True),
+        (NOTHING, BOTH, 30, False),
+    ],
+)
+def test_precision_and_recall_are_assumed_where_a_source_is_alone(
+    second: list[int], knows: list[list[bool]], n_gold: int, assumed: bool
+) -> None:
+    votes = votes_of_table([[2] * 40, second], [0, 40], ["list", "other"], 3, knows)
+    gold = np.where(np.arange(40) < n_gold, 2, MISSING).astype(np.int32)
+    shares, groups, labels = np.full((40, 3), 1 / 3), np.arange(3, dtype=np.int32), ["O", "PER", "LOC"]
+    rows = {(row.source, row.label): row.assumed for row in report(votes, shares, groups, labels, gold)}
+    assert (rows["list", "LOC"], rows["list", "PER"]) == (assumed, False)
+    assert not any(row.assumed for row in gold_report(votes, gold, groups, labels))

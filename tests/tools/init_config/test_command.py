@@ -135,6 +135,20 @@ def test_configs_train(task: str, name: str, goal: str, corpora: Path, tmp_path:
     assert (tmp_path / "out" / "model-best" / "config.cfg").is_file()
 
 
+@pytest.mark.parametrize("goal", GOALS)
+def test_labels_with_probabilities_are_learned_by_the_loss_for_them(
+    goal: str, corpora: Path, tmp_path: Path, run: Run
+) -> None:
+    labels, config, dev = tmp_path / "labels.spacy", tmp_path / "config.cfg", corpora / "dev.conll2003"
+    source = f"a={corpora / 'train.conll2003'},outside=unsure"
+    worked(run("aggregate", corpora / "train.conll2003", "-o", labels, "--source", source))
+    worked(run("init-config", config, "--goal", goal, "--train", labels, "--dev", dev))
+    assert util.load_config(config)["components"]["crf_ner"]["loss"] == {"@crf_losses": "spacy_crfseq.CrossEntropy.v1"}
+    worked(run("fit", config, "--output", tmp_path / "out"))
+    worked(run("init-config", config, "--goal", goal, "--task tagger --force --train", labels, "--dev", dev))
+    assert "CrossEntropy" not in config.read_text()  # tags have no probabilities
+
+
 def test_every_method_can_be_replaced_in_the_call(corpora: Path, tmp_path: Path) -> None:
     path = write_config(tmp_path, corpora, tuple(TASKS), "conll2003", "accurate")
     needed = {
