@@ -2,7 +2,9 @@
 
 The distribution q is a chain, such as the posterior of a label model, of several annotators or of a teacher.  The
 gradient is the difference of expected counts of labels and of label pairs under the model and under q (Wang et al.
-2020, "Structure-level knowledge distillation for multilingual sequence labeling").
+2020, "Structure-level knowledge distillation for multilingual sequence labeling").  The value is given without the
+entropy of q, which no weight changes: it is the Kullback-Leibler divergence from q, 0 where the model agrees.
+Otherwise the entropy would hide from optimizers that stop at a small share of the value how much it still falls.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ SURE = 1.0
 
 @dataclass(frozen=True)
 class CrossEntropy:
-    """Cross-entropy to labels with probabilities (registered as ``spacy_crfseq.CrossEntropy.v1``).
+    """Cross-entropy to labels with probabilities, less their entropy (``spacy_crfseq.CrossEntropy.v1``).
 
     A token has a label, a distribution of labels given the label before (see `types.Shares`), a candidate set, or
     nothing.  Sequences without distributions have the loss `SequentialLog`.  In the others, tokens of which nothing, or
@@ -51,7 +53,7 @@ class CrossEntropy:
         tokens = _ranges(batch.offsets[chosen], np.diff(batch.offsets)[chosen])
         targets = _targets(batch, tokens, weights)
         value = targets.expected(scores, grad)
-        return rest + free - value - _over_unknown(scores, batch, targets, grad)
+        return rest + free - value - _over_unknown(scores, batch, targets, grad) - targets.entropy
 
 
 def _with_sure_labels(batch: Batch) -> Batch:
@@ -95,6 +97,7 @@ class _Targets(NamedTuple):
     pair_tokens, before, after, pair_factors: [M] the same for a token and the one before it, if both are known.
     first, last: [K] which labels are those of first and last tokens of sequences.
     weights: [T] the weight of each token's sequence.
+    entropy: The weighted entropy of the labels of known tokens.
     """
 
     known: NDArray[np.bool_]
@@ -109,6 +112,7 @@ class _Targets(NamedTuple):
     first: NDArray[np.bool_]
     last: NDArray[np.bool_]
     weights: NDArray[np.float64]
+    entropy: float
 
     def expected(self, scores: Scores, grad: Scores) -> float:
         """Return the weighted expected score of known tokens and pairs; subtract its gradient from `grad`."""
@@ -170,11 +174,38 @@ def _targets(batch: Batch, tokens: Offsets, weights: NDArray[np.float64]) -> _Ta
     right = np.repeat(ptr[apart], sizes) + inner % np.repeat(counts[apart], sizes)
     pair_tokens = np.concatenate([entry_tokens[own], entry_tokens[right]])
     pair_values = np.concatenate([values[own], values[left] * values[right]])
+    follows = np.zeros(n_tokens, np.bool_)
+    follows[paired[together]] = True
+    entropy = _entropy(entry_tokens, before, labels, values, follows, of_token)
     return _Targets(
         known, entry_tokens, labels, values * of_token[entry_tokens], ptr,
         pair_tokens, np.concatenate([before[own], labels[left]]), np.concatenate([labels[own], labels[right]]),
         pair_values * of_token[pair_tokens], opens[entry_tokens], closes[entry_tokens], of_token,
+        entropy,
     )  # fmt: skip
+
+
+def _entropy(
+    tokens: Offsets,
+    before: Ints,
+    labels: Ints,
+    values: NDArray[np.float64],
+    follows: NDArray[np.bool_],
+    weights: NDArray[np.float64],
+) -> float:
+    """Return the weighted entropy of labels [K], given the label before at tokens [T] that follow one."""
+    given = follows[tokens]
+    alone, first = (np.zeros((len(follows), int(of.max(initial=0)) + 1)) for of in (labels, before))
+    np.add.at(alone, (tokens[~given], labels[~given]), values[~given])
+    np.add.at(first, (tokens[given], before[given]), values[given])
+    of_tokens = _surprise(alone).sum(1) - _surprise(first).sum(1)
+    return float(_surprise(values[given]) @ weights[tokens[given]]) + float(of_tokens @ weights)
+
+
+def _surprise(shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return -p log p of probabilities."""
+    result: NDArray[np.float64] = -shares * np.log(shares, out=np.zeros_like(shares), where=shares > 0)
+    return result
 
 
 def _ranges(starts: Offsets, lengths: Offsets) -> Offsets:
