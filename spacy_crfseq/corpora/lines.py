@@ -63,6 +63,14 @@ class MultiwordToken(NamedTuple):
     form: str
 
 
+class Alternatives(NamedTuple):
+    """The labels of which one is that of a span, whose tokens are known: `start` is the first, `end` after the last."""
+
+    start: int
+    end: int
+    labels: tuple[str, ...]
+
+
 class SourceLines(NamedTuple):
     """The lines of a sentence in its file, with their ends; `words` [T] are the numbers of those of its tokens.
 
@@ -86,6 +94,7 @@ class Sentence(NamedTuple):
     attributes [T]: Names of features, or pairs with a value, see `features.noted`; None if the format has none.
     multiword: Multiword tokens whose forms are not those of their words, one after another.
     source: Its lines, if the format has more than tokens and columns.
+    alternatives: Spans of entities with several labels, whose tokens have a missing tag in "ent".
     """
 
     words: list[str]
@@ -99,6 +108,7 @@ class Sentence(NamedTuple):
     attributes: Any = None
     multiword: Sequence[MultiwordToken] = ()
     source: SourceLines | None = None
+    alternatives: Sequence[Alternatives] = ()
 
     @property
     def text(self) -> str:

@@ -233,7 +233,7 @@ class CRFComponent(TrainablePipe):
     ) -> DocPosterior:
         """Return the posterior distribution of the labels of Docs: labels, spans, probabilities, alternatives.
 
-        spans (Iterable[Span]): Spans of these Docs that are assumed to be there.
+        spans (Iterable[Span]): Spans of these Docs that are assumed to be there; one of those with the same bounds.
         allowed (Mapping[int, Iterable[str]] | None): Labels that single tokens of each Doc may have.
         preset (bool): Treat the entities and blocked tokens on the Docs as decided, as a prediction does.  Use it for
             Docs that this component has not annotated yet; for others, it remembers what was decided before.
@@ -262,7 +262,8 @@ class CRFComponent(TrainablePipe):
     ) -> None:
         """Note on a Doc what is known about it; predictions and queries respect it.  It replaces an earlier note.
 
-        spans (Iterable[Span]): Spans that are there, with these boundaries; for a tagger, tokens with their tags.
+        spans (Iterable[Span]): Spans that are there, with these boundaries; for a tagger, tokens with their tags.  Of
+            those with the same start and end, one is right.
         allowed (Mapping[int, Iterable[str]] | None): Labels that single tokens may have: tags such as "B-PER" or "O",
             or types such as "PER", which stand for all their tags.
         Without either, the note is removed.  It is kept in ``doc.user_data``.  On a gold Doc, training uses it for

@@ -30,6 +30,7 @@ from .multiword import MULTIWORD_KEY, multiword_tokens
 ATTRIBUTES = {"tag": TAG, "pos": POS, "lemma": LEMMA, "morph": MORPH}
 if TYPE_CHECKING:
     from ..features.encoder import Columns
+    from .evidence import GivenSpan
     from .tasks import Annotation
 
 SPANS = ("ent", "chunk")
@@ -145,6 +146,10 @@ class DocBuilder:
             reference = make(groups, *_stack([*gold, *(starts if tree is None else [])]))
             if multiword := multiword_tokens(sentences):
                 reference.user_data[MULTIWORD_KEY] = multiword
+            if any(sentence.alternatives for sentence in sentences):
+                from .evidence import ENTITIES, DocEvidence, write_evidence
+
+                write_evidence(reference, ENTITIES, DocEvidence(_alternatives(sentences), {}))
             if settings.group:
                 from .evidence import GROUP_KEY
 
@@ -290,6 +295,17 @@ class DocBuilder:
             heads += tree
             deps += [self._strings[dep] for dep in sentence.columns["dep"]]
         return {HEAD: heads, DEP: deps}
+
+
+def _alternatives(sentences: Iterable[Sentence]) -> list[GivenSpan]:
+    """Return the spans with several labels of the sentences of a Doc."""
+    from .evidence import GivenSpan
+
+    spans, base = list[GivenSpan](), 0
+    for sentence in sentences:
+        spans += [GivenSpan(base + start, base + end, labels) for start, end, labels in sentence.alternatives]
+        base += len(sentence.words)
+    return spans
 
 
 def _sentence_starts(sentences: Sequence[Sentence], begins: Sequence[bool]) -> _Block:

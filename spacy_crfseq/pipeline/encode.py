@@ -19,8 +19,8 @@ from ..training.compatibility import check_candidates, check_distributions, part
 from ..training.dataset import Dataset
 from ..types import Ints, Loss, NetworkPotential, TextLoss
 from .doc_model import DocModel
-from .evidence import read_evidence, weight_of
-from .labels import PartialTable, gold_tags
+from .evidence import weight_of
+from .labels import PartialTable, gold_evidence, gold_tags
 from .prediction import DocColumns, check_rows
 from .soft_labels import read_soft_labels
 from .white_space import is_space, words_of, wordwise
@@ -112,7 +112,7 @@ def sequence_weights(examples: Sequence[Example], columns: DocColumns) -> NDArra
 
 def content_key(model: DocModel, example: Example) -> int:
     """Return a hash of the content of an example: words, token columns, gold labels and weight."""
-    evidence, weight = read_evidence(example.reference, model.name, ("user",)), weight_of(example.reference)
+    evidence = gold_evidence(model.annotation, example.reference, model.name)
     soft = read_soft_labels(example.reference, model.name)
     example = wordwise(example)
     reference = example.reference
@@ -124,5 +124,5 @@ def content_key(model: DocModel, example: Example) -> int:
         reference.to_array(["ORTH"]).tobytes(),
         model.annotation.gold_content(reference),
         repr((evidence.spans, sorted(evidence.allowed.items()), soft)),
-        weight,
+        weight_of(reference),
     ))  # fmt: skip

@@ -22,6 +22,8 @@ from ..types import Floats
 
 KEY = "spacy_crfseq.given"
 """Key in ``doc.user_data`` of a dictionary with the notes for each component."""
+ENTITIES = "doc.ents"
+"""In place of a component: every one that learns the entities of a gold Doc, as corpus readers do not know its name."""
 WEIGHT = "crf_weight"
 WEIGHT_KEY: Any = ("._.", WEIGHT, None, None)
 GROUP = "crf_group"
@@ -37,10 +39,18 @@ class SpanLike(NamedTuple):
     label_: str
 
 
-class DocEvidence(NamedTuple):
-    """Evidence about a Doc: spans with exact boundaries, and the allowed tags or types of single tokens."""
+class GivenSpan(NamedTuple):
+    """A span with exact boundaries that has one of these labels."""
 
-    spans: list[SpanLike]
+    start: int
+    end: int
+    labels: tuple[str, ...]
+
+
+class DocEvidence(NamedTuple):
+    """Evidence about a Doc: spans that are there, and the allowed tags or types of single tokens."""
+
+    spans: list[GivenSpan]
     allowed: dict[int, list[str]]
 
     def and_(self, other: DocEvidence) -> DocEvidence:
@@ -118,13 +128,19 @@ def group_of_doc(doc: Doc, by: str) -> str:
 
 
 def make_evidence(spans: Iterable[Any], allowed: Mapping[int, Iterable[str]] | None) -> DocEvidence:
-    """Return the knowledge of a user about a Doc.  RAISES DataError: If a label is not in a list of labels."""
+    """Return the knowledge of a user about a Doc; spans with the same start and end are one with several labels.
+
+    RAISES DataError: If a label is not in a list of labels.
+    """
     labels_of: dict[int, list[str]] = {}
     for token, labels in (allowed or {}).items():
         if isinstance(labels, str):
             raise DataError(f"allowed = {{{token}: {labels!r}}}: give a list of labels, such as [{labels!r}].")
         labels_of[int(token)] = [str(label) for label in labels]
-    return DocEvidence([SpanLike(int(span.start), int(span.end), str(span.label_)) for span in spans], labels_of)
+    places: dict[tuple[int, int], dict[str, None]] = {}
+    for span in spans:
+        places.setdefault((int(span.start), int(span.end)), {})[str(span.label_)] = None
+    return DocEvidence([GivenSpan(*place, tuple(labels)) for place, labels in places.items()], labels_of)
 
 
 def of_docs(
@@ -151,7 +167,7 @@ def write_evidence(doc: Doc, component: str, evidence: DocEvidence, kind: str = 
     """Note knowledge about a Doc for a component, replacing an earlier note of that kind ("user" or "preset")."""
     note = {
         "tokens": len(doc),
-        "spans": [list(span) for span in evidence.spans],
+        "spans": [[start, end, *labels] for start, end, labels in evidence.spans],
         "allowed": [[token, labels] for token, labels in evidence.allowed.items()],
     }
     write_note(doc, component, kind, note if evidence.spans or evidence.allowed else None)
@@ -191,7 +207,7 @@ def read_evidence(doc: Doc, component: str, kinds: Sequence[str] = ("user", "pre
     for kind in kinds:
         if (note := note_of(doc, component, kind)) is None:
             continue
-        spans = [SpanLike(*span) for span in note["spans"]]
+        spans = [GivenSpan(start, end, tuple(labels)) for start, end, *labels in note["spans"]]
         evidence = evidence.and_(DocEvidence(spans, {token: list(labels) for token, labels in note["allowed"]}))
     return evidence
 
@@ -253,7 +269,7 @@ def span_score(span: Span) -> float | None:
 
 def _is_given(doc: Doc, component: str, start: int, end: int, label: str) -> bool:
     """Whether a component took a span as given, so that its probability of 1 says nothing."""
-    return (start, end, label) in read_evidence(doc, component).spans
+    return (start, end, (label,)) in read_evidence(doc, component).spans
 
 
 def span_probability(pipe: Any, span: Span) -> float:

@@ -23,7 +23,7 @@ from ..threads import cached_property
 from ..training.dataset import CandidateTable
 from ..types import MISSING, Bools, Candidates, Constraints, IncorrectSpan, Ints, OccurrenceRules, Offsets, Shares
 from .alignment import Unaligned
-from .evidence import DocEvidence, Partial, SpanLike, Tags, about, crosses_sentences, read_evidence
+from .evidence import ENTITIES, DocEvidence, GivenSpan, Partial, Tags, about, crosses_sentences, read_evidence
 from .soft_labels import SoftLabels, read_soft_labels
 from .tasks import Annotation
 from .white_space import Gaps, before, in_words, wordwise
@@ -123,7 +123,7 @@ class LabelSet:
         """Remove the labels that the evidence rules out from allowed [words, L]; errors as in `restricted`."""
         words, taken = before(doc), set[int]()
         for span in dict.fromkeys(evidence.spans):  # a ruler and a user may give the same span
-            where = f"{about(doc)}: the given span {span.start}-{span.end} {span.label_!r}"
+            where = f"{about(doc)}: the given span {span.start}-{span.end} {' or '.join(map(repr, span.labels))}"
             if not taken.isdisjoint(range(span.start, span.end)):
                 raise DataError(f"{where} overlaps another.")
             taken.update(range(span.start, span.end))
@@ -148,8 +148,8 @@ class LabelSet:
                     "contradicts itself."
                 )
 
-    def _clamp(self, allowed: Bools, span: SpanLike, doc: Doc, words: Offsets, where: str) -> None:
-        start, end, label = span
+    def _clamp(self, allowed: Bools, span: GivenSpan, doc: Doc, words: Offsets, where: str) -> None:
+        start, end, labels = span
         if not 0 <= start < end <= len(doc):
             raise DataError(f"{where} is not inside the {len(doc)} tokens.")
         if crosses_sentences(doc, start, end):
@@ -157,15 +157,15 @@ class LabelSet:
         first, after = int(words[start]), int(words[end])
         if first == after:
             raise DataError(f"{where} has no word, only white space.")
-        wanted = self.annotation.tags_of_span(after - first, label)
-        unknown = [tag for tag in wanted if tag not in self.tags]
-        if unknown:
-            raise DataError(f"{where}: the model has no tag {unknown[0]!r}. {suggest(unknown[0], self.tags)}")
-        numbers = [self.tags.index(tag) for tag in wanted]
         allowed[first:after] = False
-        allowed[np.arange(first, after), numbers] = True
-        if after < len(allowed):  # a sentence begins with none of these anyway
-            allowed[after] &= ~self.constraints.inside[numbers[-1]]
+        for label in labels:
+            wanted = self.annotation.tags_of_span(after - first, label)
+            if unknown := [tag for tag in wanted if tag not in self.tags]:
+                raise DataError(f"{where}: the model has no tag {unknown[0]!r}. {suggest(unknown[0], self.tags)}")
+            numbers = [self.tags.index(tag) for tag in wanted]
+            allowed[np.arange(first, after), numbers] = True
+            if after < len(allowed):  # a sentence begins with none of these anyway
+                allowed[after] &= ~self.constraints.inside[numbers[-1]]
 
 
 def _token_of(words: Offsets, word: int) -> int:
@@ -285,6 +285,15 @@ def tags_after(annotation: Annotation, label: str, length: int) -> list[str]:
     return [tag for tag, goes_on in zip(tags, inside, strict=True) if goes_on]
 
 
+def gold_evidence(annotation: Annotation, doc: Doc, component: str) -> DocEvidence:
+    """Return the notes on a gold Doc for a component: those of a user, and of the reader of the corpus.
+
+    RAISES DataError: If they were noted before the tokens changed.
+    """
+    evidence = read_evidence(doc, component, ("user",))
+    return evidence.and_(read_evidence(doc, ENTITIES, ("user",))) if annotation.column == "ent" else evidence
+
+
 def gold_tags(
     annotation: Annotation, example: Example, component: str, unaligned: Unaligned | None = None, spaces: bool = True
 ) -> Tags:
@@ -299,7 +308,7 @@ def gold_tags(
     RAISES DataError: If the knowledge about a token contradicts itself.
     """
     annotation.check_gold(example.reference)
-    evidence = read_evidence(example.reference, component, ("user",))
+    evidence = gold_evidence(annotation, example.reference, component)
     soft = read_soft_labels(example.reference, component)
     words = wordwise(example) if spaces else example
     if words is not example:
@@ -374,15 +383,17 @@ class _KnownTags:
 
     def take_evidence(self, notes: DocEvidence, places: dict[int, int] | None) -> None:
         """Add spans that are there and labels that tokens may have."""
-        for start, end, label in notes.spans:
+        for start, end, labels in notes.spans:
             tokens = self._tokens(range(start, end), places)
-            for token, tag in zip(tokens, self._annotation.tags_of_span(end - start, label), strict=False):
-                self._allow(token, [tag])
+            tags = [self._annotation.tags_of_span(end - start, label) for label in labels]
+            for token, candidates in zip(tokens, zip(*tags, strict=True), strict=False):
+                self._allow(token, [*dict.fromkeys(candidates)])
             if tokens and not self._ends(tokens[-1] + 1):
-                self._bar(tokens[-1] + 1, tags_after(self._annotation, label, end - start))
-        for gold, labels in notes.allowed.items():
+                after = [tag for label in labels for tag in tags_after(self._annotation, label, end - start)]
+                self._bar(tokens[-1] + 1, after)
+        for gold, names in notes.allowed.items():
             for token in self._tokens(range(gold, gold + 1), places):
-                self._allow(token, labels)
+                self._allow(token, names)
 
     def take_soft_labels(self, soft: SoftLabels, places: dict[int, int] | None) -> None:
         """Replace the labels of tokens by probabilities."""

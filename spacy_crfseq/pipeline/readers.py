@@ -267,6 +267,7 @@ def create_annotation_reader(
     outside: str = "known",
     min_score: float = 0.0,
     match: str = "none",
+    alternatives: str = "best",
     group: str = "",
     skip_invalid: bool = False,
 ) -> "CorpusReader":
@@ -275,8 +276,8 @@ def create_annotation_reader(
     Entities are stored in doc.ents, spans rejected in Prodigy in doc.spans["incorrect"]: set incorrect_spans_key =
     "incorrect" in crf_ner to learn from those.  The pipeline's tokenizer is used; spans that do not match its tokens
     are missing annotation, and a warning lists them.  Of spans that overlap, the one with the highest score is kept,
-    else the longest.  A number under "weight", or under "weight" in "meta", weights a text in training
-    (doc._.crf_weight).
+    else the longest; the labels of spans with the same start and end are candidates, of which one is right.  A number
+    under "weight", or under "weight" in "meta", weights a text in training (doc._.crf_weight).
 
     format (str | None): jsonl, brat, webanno or parquet; None for that of the ending.
     outside (str): "known" if text outside of spans is in no entity, "unknown" if only some entities are annotated.
@@ -284,9 +285,11 @@ def create_annotation_reader(
     match (str): How spans that come as texts without positions are looked up: "all" marks all occurrences of a text,
         "first" the first one (the next one if it is given again), and "order" the first one after the span before;
         "none" refuses them.
+    alternatives (str): Which labels of spans with the same start and end are candidates: "best", those that have the
+        highest score, or "all".
     The settings and the errors are those of `create_conll_reader`.
     """
-    path, rules = _given(path), SpanRules(outside, min_score, match).check()
+    path, rules = _given(path), SpanRules(outside, min_score, match, alternatives).check()
     layout = span_layout(path, format)._replace(encoding=encoding, spans=rules, skip_invalid=skip_invalid)
     return CorpusReader(CorpusSettings(path, layout, limit=limit, weight=weight, group=group))
 

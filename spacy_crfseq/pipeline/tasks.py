@@ -36,7 +36,7 @@ from ..schemes import (
     transition_table,
 )
 from ..types import Bools, Constraints, Floats, Hashes, Ints, Offsets
-from .evidence import DocEvidence, Partial, SpanLike, Tags, about, crosses_sentences, store_token_scores
+from .evidence import DocEvidence, GivenSpan, Partial, SpanLike, Tags, about, crosses_sentences, store_token_scores
 from .structs import write_spans, write_tokens
 
 ATTRIBUTES = ("tag", "pos", "morph")
@@ -462,7 +462,7 @@ class Entities(Spans):
             n_words = sum(not token.is_space for token in entity)
             known = n_words > 0 and set(self.tags_of_span(n_words, entity.label_)) <= set(tags)
             if known and not crosses_sentences(doc, entity.start, entity.end):
-                entities.append(SpanLike(entity.start, entity.end, entity.label_))
+                entities.append(GivenSpan(entity.start, entity.end, (entity.label_,)))
             else:  # predicted spans must not overlap with it
                 outside += range(entity.start, entity.end)
         return DocEvidence(entities, {token: ["O"] for token in outside})

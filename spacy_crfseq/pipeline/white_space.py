@@ -17,7 +17,7 @@ from spacy.training import Example
 
 from ..features.noted import KEY as NOTED
 from ..types import Bools, Hashes, Offsets
-from .evidence import KEY, SCORES_KEY, DocEvidence, SpanLike
+from .evidence import KEY, SCORES_KEY, DocEvidence, GivenSpan
 from .structs import read_tokens
 
 _COLUMNS = (
@@ -56,16 +56,16 @@ def in_words(evidence: DocEvidence, doc: Doc) -> DocEvidence:
     Spans lose white space at their ends, and are left out if they have no word, as are notes on white space.
     """
     words, n = before(doc), len(doc)
-    spans, allowed = list[SpanLike](), dict[int, list[str]]()
-    for start, end, label in evidence.spans:
+    spans, allowed = list[GivenSpan](), dict[int, list[str]]()
+    for start, end, labels in evidence.spans:
         inside = 0 <= start < end <= n
-        span = SpanLike(int(words[start]), int(words[end]), label) if inside else SpanLike(start, end, label)
+        span = GivenSpan(int(words[start]), int(words[end]), labels) if inside else GivenSpan(start, end, labels)
         spans += [span] if not inside or span.start < span.end else []
-    for token, labels in evidence.allowed.items():
+    for token, names in evidence.allowed.items():
         if not 0 <= token < n:
-            allowed[token] = labels
+            allowed[token] = names
         elif words[token] < words[token + 1]:
-            allowed[int(words[token])] = labels
+            allowed[int(words[token])] = names
     return DocEvidence(spans, allowed)
 
 

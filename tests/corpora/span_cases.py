@@ -23,11 +23,12 @@ PAGE = Path(__file__).parents[2] / "docs" / "formats.md"
 
 
 class Counts(NamedTuple):
-    """What a file holds: spans of each label, and known and unknown tokens."""
+    """What a file holds: spans of each label, and known and unknown tokens, and those with candidates."""
 
     labels: Mapping[str, int] = {"PER": 2, "LOC": 1}
     known: int = 7
     unknown: int = 0
+    candidates: int = 0
 
 
 class Case(NamedTuple):
@@ -85,6 +86,8 @@ class Case(NamedTuple):
                 shown.append(f'```text title="{name}"\n{text.rstrip()}\n```')
         labels = ", ".join(f"{label} {count}" for label, count in self.counts.labels.items())
         tokens = f"{count_of(self.counts.known, 'token')} known, {self.counts.unknown} unknown"
+        if self.counts.candidates:
+            tokens += f", {self.counts.candidates} with candidates"
         said = f" It says: *{self.said}*." if self.said else ""
         counts = f"The command `{self.command}` counts {labels}; {tokens}.{said}"
         return "\n\n".join([f"### {self.name}", *shown, counts])
@@ -186,6 +189,10 @@ CASES = [
          Counts(known=4, unknown=3)),
     Case("Spans that overlap", {"a.jsonl": {**LINE, "spans": [*DICTS, {"start": 14, "end": 17, "label": "ORG"}]}},
          said="1 span left out because of an overlap with one of a higher score or, of the same score, a longer one"),
+    Case("Several labels at one place", {"a.jsonl": {
+        **LINE, "spans": [*DICTS[:2], {"start": 14, "end": 22, "label": ["LOC", "ORG"]}]}},
+        counts=Counts({"PER": 2}, 5, candidates=2),
+        said="1 span with several labels, which are candidates: one of them is right"),
     Case("spaCy's training data", {"a.json": [[TEXT, {"entities": LISTS}]]}),
     Case("Training data with its classes", {"a.json": {"classes": ["PER", "LOC"],
                                                        "annotations": [[TEXT, {"entities": LISTS}]]}}),

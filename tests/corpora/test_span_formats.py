@@ -16,7 +16,8 @@ def test_each_format_is_read(case: Case, tmp_path: Path, run: Run) -> None:
     result = run("debug-data", case.write(tmp_path), f"--json {case.options}")
     report = json.loads(worked(result).stdout)
     column = report["parts"]["train"]["columns"]["ent"]
-    assert Counts(column["labels"], column["tokens"]["known"], column["tokens"]["unknown"]) == case.counts
+    tokens = column["tokens"]
+    assert Counts(column["labels"], tokens["known"], tokens["unknown"], tokens["candidates"]) == case.counts
     said = [finding["text"] for finding in report["findings"] if case.said and case.said in finding["text"]]
     assert bool(said) == bool(case.said)
 

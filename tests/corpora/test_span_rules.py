@@ -39,7 +39,6 @@ def span(start: int, end: int, label: str, score: float | None = None) -> dict[s
         ([span(14, 22, "LOC", 0.8), span(14, 17, "ORG", 0.9)], SpanRules(), "O O O O B-ORG -"),
         ([span(14, 22, "LOC", 0.9), span(14, 17, "ORG", 0.9)], SpanRules(), "O O O O B-LOC I-LOC"),
         ([span(14, 22, "LOC", 0.9), span(14, 17, "ORG")], SpanRules(), "O O O O B-ORG -"),
-        ([span(14, 22, "LOC"), span(14, 22, "ORG")], SpanRules(), "O O O O - -"),
         ([span(14, 22, "LOC"), span(14, 22, "LOC")], SpanRules(), "O O O O B-LOC I-LOC"),
     ],
 )
@@ -52,6 +51,58 @@ def test_tokens_outside_of_spans_are_known_or_not_by_the_rules(
     assert " ".join(sentence.columns["ent"]) == tags
     lost = len({tuple(span.values()) for span in spans}) - tags.count("B-")
     assert len(notes.spans) + len(notes.overlapping) + notes.unsure == lost
+
+
+LABELS = [span(14, 22, "LOC", 0.8), span(14, 22, "ORG", 0.7), span(14, 22, "PER", 0.8)]
+
+
+@pytest.mark.parametrize(
+    ("spans", "rules", "tags", "labels"),
+    [
+        ([span(0, 3, "PER"), span(0, 3, "LOC")], SpanRules("unknown"), "- - - - - -", [(0, 1, ("LOC", "PER"))]),
+        (LABELS, SpanRules(), "O O O O - -", [(4, 6, ("LOC", "PER"))]),
+        (LABELS[:2], SpanRules(), "O O O O B-LOC I-LOC", []),
+        (LABELS, SpanRules(alternatives="all"), "O O O O - -", [(4, 6, ("LOC", "ORG", "PER"))]),
+        (LABELS[:2], SpanRules("known", 0.75, alternatives="all"), "O O O O B-LOC I-LOC", []),
+        ([*LABELS, span(8, 22, "X", 0.9)], SpanRules(), "O O B-X I-X I-X I-X", []),
+        ([*LABELS, span(8, 22, "X", 0.7)], SpanRules(), "O O - - - -", [(4, 6, ("LOC", "PER"))]),
+        ([span(0, 3, "PER", 0.5), span(0, 3, "PER")], SpanRules(), "B-PER O O O O O", []),
+    ],
+)
+def test_several_labels_of_one_place_are_candidates_or_the_best_of_them(
+    spans: list[Any], rules: SpanRules, tags: str, labels: list[Any], tmp_path: Path
+) -> None:
+    notes = Notes()
+    path = write(tmp_path / "a.jsonl", {"text": TEXT, "entities": spans})
+    (sentence,) = read_annotations(path, TOKENIZE, notes, rules=rules)
+    assert (" ".join(sentence.columns["ent"]), sentence.alternatives) == (tags, labels)
+    assert len(notes.alternatives) == len(labels)
+
+
+WEBANNO = "#FORMAT=WebAnno TSV 3.3\n#T_SP=a.NamedEntity|value\n\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "format", "match"),
+    [
+        ({"a.jsonl": {"text": "Bo ran", "label": [[0, 2, "PER"], [0, 2, "LOC"]]}}, "jsonl", "none"),
+        ({"a.jsonl": {"text": "Bo ran", "entities": {"PER": ["Bo"], "LOC": ["Bo"]}}}, "jsonl", "all"),
+        ({"a.jsonl": {"tokenized_text": ["Bo", "ran"], "ner": [[0, 0, "PER"], [0, 0, "LOC"]]}}, "jsonl", "none"),
+        ({"a.jsonl": {"data": {"text": "Bo ran"}, "annotations": [{"result": [
+            {"value": {"start": 0, "end": 2, "labels": ["PER", "LOC"]}}]}]}}, "jsonl", "none"),
+        ({"a.ann": "T1\tPER 0 2\tBo\nT2\tLOC 0 2\tBo\n", "a.txt": "Bo ran"}, "brat", "none"),
+        ({"a.tsv": f"{WEBANNO}1-1\t0-2\tBo\tPER[1]|LOC[2]\n1-2\t3-6\tran\t_\n"}, "webanno", "none"),
+    ],
+)  # fmt: skip
+def test_several_labels_of_one_place_are_candidates_in_each_format(
+    files: dict[str, Any], format: str, match: str, tmp_path: Path
+) -> None:
+    for name, content in files.items():
+        (tmp_path / name).write_text(content if isinstance(content, str) else json.dumps(content))
+    path = tmp_path / next(iter(files))
+    (sentence,) = read_annotations(path, TOKENIZE, format=format, rules=SpanRules(match=match))
+    assert sentence.columns["ent"] == ["-", "O"]
+    assert sentence.alternatives == [(0, 1, ("LOC", "PER"))]
 
 
 @pytest.mark.parametrize(
@@ -117,6 +168,7 @@ def test_scores_are_read_under_each_key_and_spans_without_one_are_counted(key: s
         ({"outside": "O"}, "outside = 'O': give 'known' or 'unknown'"),
         ({"min_score": 2.0}, "must be a number from 0 to 1"),
         ({"match": "best"}, "give 'none', 'all', 'first' or 'order'"),
+        ({"alternatives": "some"}, "alternatives = 'some': give 'best' or 'all'"),
         ({"format": "csv"}, "format csv: unknown"),
     ],
 )

@@ -1,5 +1,6 @@
 """Gold Docs that tell only something: missing tokens, labels that tokens may have, spans that are not there."""
 
+import json
 from collections.abc import Sequence
 from itertools import pairwise, product
 from pathlib import Path
@@ -205,6 +206,28 @@ def test_both_ways_of_training_make_the_same_model_and_a_docbin_keeps_the_notes(
         stepped.update(data(stepped), sgd=lambda *_: None)
     thetas = [pipe_of(nlp).crf.theta for nlp in (fitted, stepped)]
     np.testing.assert_allclose(thetas[0], thetas[1], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "expected"),
+    [
+        ("BILUO", [Partial(("U-LOC", "U-PER")), "O", Partial(("B-LOC", "B-ORG")), Partial(("L-LOC", "L-ORG"))]),
+        ("IOB2", [Partial(("B-LOC", "B-PER")), "O", Partial(("B-LOC", "B-ORG")), Partial(("I-LOC", "I-ORG"))]),
+    ],
+)
+def test_spans_with_several_labels_of_a_file_are_candidates_in_any_component_and_binary_file(
+    scheme: str, expected: list[Any], tmp_path: Path
+) -> None:
+    labels = [[0, 2, "PER"], [0, 2, "LOC"], [8, 16, "ORG"], [8, 16, "LOC"]]
+    (tmp_path / "a.jsonl").write_text(json.dumps({"text": "Bo saw\n\nNew York", "entities": labels}))
+    nlp = blank("crf_ner", scheme=scheme)
+    with pytest.warns(UserWarning, match="2 spans with several labels, which are candidates"):
+        (example,) = create_annotation_reader(tmp_path / "a.jsonl")(nlp)
+    DocBin(docs=[example.reference], store_user_data=True).to_disk(tmp_path / "a.spacy")
+    (stored,) = Corpus(tmp_path / "a.spacy")(nlp)
+    for gold in (example.reference, stored.reference):
+        words = [token for token in tags_of(nlp, gold, gold.copy()) if token is not None]
+        assert words == expected
 
 
 def test_a_change_of_the_notes_is_a_change_of_the_example() -> None:

@@ -1,7 +1,8 @@
 """Puts the spans of a text on its tokens.  A span that does not match their boundaries is never moved.
 
 Of spans that overlap, the one with the highest score is kept, then the longest; the other tokens of the others are
-unknown, as are those of spans that cannot be used, or are not sure enough.
+unknown, as are those of spans that cannot be used, or are not sure enough.  Spans with the same start and end are one
+span: if several of its labels have the highest score, they are candidates.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import NamedTuple
 from ...errors import DataError
 from ...schemes import OUTSIDE
 from ..columns import MISSING_ENTITY
-from ..lines import Sentence
+from ..lines import Alternatives, Sentence
 from .counting import described
 from .records import INCORRECT, Annotated, CharSpan, Notes
 from .rules import SpanRules
@@ -78,16 +79,25 @@ def sentence_of(
             lose(span, reason, notes.spans)
         else:
             usable.append(span)
-    kept, beaten, equal = _resolved(usable)
-    for span in beaten:
+    places, worse = _by_place(usable, rules.alternatives)
+    kept, beaten, equal = _resolved([labelled[0] for labelled in places.values()])
+    for span in (*worse, *beaten):
         lose(span, "overlaps a better span", notes.overlapping)
     for span in equal:
         lose(span, "overlaps another span of the same score and length", notes.spans)
     tags = ["O" if known else MISSING_ENTITY] * n
     for i in (i for touched in unknown for i in touched):
         tags[i] = MISSING_ENTITY
+    alternatives = list[Alternatives]()
     for span in kept:
-        _mark(tags, tokens.touched(span.start, span.end), span.label)
+        touched, labels = tokens.touched(span.start, span.end), {other.label for other in places[span[:2]]}
+        if len(labels) == 1:
+            _mark(tags, touched, span.label)
+            continue
+        tags[touched.start : touched.stop] = [MISSING_ENTITY] * len(touched)
+        alternatives.append(Alternatives(touched.start, touched.stop, tuple(sorted(labels))))
+        others = " or ".join(sorted(labels - {span.label}))
+        notes.alternatives.append((line, described(span, text.text, f"may be {others}, too")))
     columns = {"ent": tags}
     for span in text.wrong:
         if reason := _mismatch(span, tokens, text.text):
@@ -96,7 +106,10 @@ def sentence_of(
             _mark(columns.setdefault(INCORRECT, ["O"] * n), tokens.touched(span.start, span.end), span.label)
     if text.weight != 1:
         columns["weight"] = [str(text.weight), *["_"] * (n - 1)]
-    return Sentence([*tokens.words], columns, [*tokens.spaces], line, number, on_one_line=True, comments=text.keys)
+    return Sentence(
+        [*tokens.words], columns, [*tokens.spaces], line, number, comments=text.keys, on_one_line=True,
+        alternatives=alternatives,
+    )  # fmt: skip
 
 
 def _check(span: CharSpan, rules: SpanRules) -> None:
@@ -135,11 +148,27 @@ def _is_short(span: CharSpan, tokens: TokenBounds, text: str) -> bool:
     return not _mismatch(span._replace(end=span.end + 1), tokens, text)
 
 
+def _by_place(
+    spans: Sequence[CharSpan], alternatives: str
+) -> tuple[dict[tuple[int, int], list[CharSpan]], list[CharSpan]]:
+    """Return the spans by their start and end, the best first, and those with a worse score than others there."""
+    places, worse = dict[tuple[int, int], list[CharSpan]](), list[CharSpan]()
+    for span in sorted(spans, key=_sureness, reverse=True):
+        others = places.setdefault(span[:2], [])
+        is_kept = not others or alternatives == "all" or _sureness(span) == _sureness(others[0])
+        (others if is_kept else worse).append(span)
+    return places, worse
+
+
+def _sureness(span: CharSpan) -> float:
+    return 1.0 if span.score is None else span.score
+
+
 def _resolved(spans: Sequence[CharSpan]) -> tuple[list[CharSpan], list[CharSpan], list[CharSpan]]:
     """Return the spans that are kept, those that overlap a better one, and those that overlap one as good."""
 
     def rank(span: CharSpan) -> tuple[float, int]:
-        return -(1.0 if span.score is None else span.score), span.start - span.end
+        return -_sureness(span), span.start - span.end
 
     kept: list[CharSpan] = []  # in the order of the text
     beaten, equal = list[CharSpan](), list[CharSpan]()

@@ -95,6 +95,7 @@ class Notes:
     total: The number of spans, before any is left out.
     spans, overlapping, doubtful: Spans with their line and what is wrong, those in the way of others, and those that
         fit two places.
+    alternatives: Spans of which several labels are kept, with their line.
     unmatched: Spans that came as texts, with their line, which are not at a place of their own, and why.
     unsure: The number of spans below the least score.
     unscored: The number of spans that the least score cannot judge, as they have none.
@@ -109,6 +110,7 @@ class Notes:
         self.spans: list[tuple[int, str]] = []
         self.overlapping: list[tuple[int, str]] = []
         self.doubtful: list[tuple[int, str]] = []
+        self.alternatives: list[tuple[int, str]] = []
         self.unmatched: list[tuple[int, CharSpan, str]] = []
 
     def score(self, span: CharSpan) -> None:
@@ -151,6 +153,7 @@ class Notes:
                 self.overlapping,
                 "left out because of an overlap with one of a higher score or, of the same score, a longer one.",
             ),
+            (self.alternatives, "with several labels, which are candidates: one of them is right."),
             (
                 self.doubtful,
                 "may be at two places, because characters above U+FFFF count once or twice. Look whether these are "

@@ -8,6 +8,7 @@ from ...errors import ConfigError
 
 OUTSIDE = ("known", "unknown")
 MATCH = ("none", "all", "first", "order")
+ALTERNATIVES = ("best", "all")
 
 
 class SpanRules(NamedTuple):
@@ -17,11 +18,14 @@ class SpanRules(NamedTuple):
     min_score: Spans with a lower score are unknown, both as spans and as text in none.
     match: How spans that come as texts without positions are looked up: see `matching.match_spans`, or "none", which
         refuses them.
+    alternatives: Of spans with the same start and end and different labels, "best" keeps the labels with the highest
+        score, "all" every label; if several are left, they are candidates.
     """
 
     outside: str = "known"
     min_score: float = 0.0
     match: str = "none"
+    alternatives: str = "best"
 
     def check(self) -> SpanRules:
         """Return the rules; RAISES ConfigError: If one cannot be."""
@@ -29,8 +33,10 @@ class SpanRules(NamedTuple):
             raise ConfigError(f"outside = {self.outside!r}: give {' or '.join(map(repr, OUTSIDE))}.")
         if not 0 <= self.min_score <= 1:
             raise ConfigError(f"min_score = {self.min_score} must be a number from 0 to 1.")
-        if self.match not in MATCH:
-            raise ConfigError(f"match = {self.match!r}: give {', '.join(map(repr, MATCH[:-1]))} or {MATCH[-1]!r}.")
+        for name, choices in (("match", MATCH), ("alternatives", ALTERNATIVES)):
+            if (value := getattr(self, name)) not in choices:
+                *most, last = map(repr, choices)
+                raise ConfigError(f"{name} = {value!r}: give {', '.join(most)} or {last}.")
         return self
 
 

@@ -101,8 +101,19 @@ def _sentences_of(
     if layout.spans is not None:
         from ...pipeline.readers import tokenizer_of
 
-        return layouts.read_spans(path, layout, tokenizer_of(reading.blank()), notes, note)
+        spans = layouts.read_spans(path, layout, tokenizer_of(reading.blank()), notes, note)
+        return map(_with_candidates, spans)
     return _of_columns(path, layout, note)
+
+
+def _with_candidates(sentence: Sentence) -> Sentence:
+    """Return a sentence with a column of the labels that its tokens may have, if there are several."""
+    if not sentence.alternatives:
+        return sentence
+    noted = [""] * len(sentence.words)
+    for start, end, labels in sentence.alternatives:
+        noted[start:end] = [" ".join(labels)] * (end - start)
+    return sentence._replace(columns={**sentence.columns, CANDIDATES: noted})
 
 
 def place_of(path: Path, layout: Preset, sentence: Sentence, token: int) -> str:
@@ -170,6 +181,9 @@ def _candidates_of(doc: Doc) -> list[str]:
 
     labels = [""] * len(doc)
     for component in doc.user_data.get(NOTES, {}):
-        for token, names in read_evidence(doc, component).allowed.items():
-            labels[token] = " ".join(names)
+        noted = read_evidence(doc, component)
+        for start, end, names in noted.spans:
+            labels[start:end] = [" ".join(names)] * (end - start)
+        for token, allowed in noted.allowed.items():
+            labels[token] = " ".join(allowed)
     return labels
