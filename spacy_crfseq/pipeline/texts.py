@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
+from catalogue import REGISTRY, Registry
 from srsly import msgpack_loads
+from srsly.msgpack import msgpack_decoders, msgpack_encoders
 
 from ..corpora import DOCBIN, PRESETS, TOKEN_COLUMNS, Preset, Sentence, check_file, read
 from ..corpora.layouts import RAW, corpus_block
@@ -202,6 +204,29 @@ def make_doc(nlp: Language, document: Document, given: Sequence[str] = ()) -> Do
     if sentences[0].attributes is not None:
         doc.user_data[KEY] = [names for sentence in sentences for names in sentence.attributes]
     return doc
+
+
+def _remember_plugins(registry: Registry) -> None:
+    """Let a registry of srsly search the entry points of all packages once, and again when plug-ins are registered.
+
+    It searches them for each value that is packed or unpacked, which takes longer than anything else that is done to
+    read or write a Doc.
+    """
+    search: Callable[[], dict[str, Any]] = registry.get_all
+    found: dict[int, dict[str, Any]] = {}
+
+    def get_all() -> dict[str, Any]:
+        number = len(REGISTRY)
+        if number not in found:
+            found.clear()
+            found[number] = search()
+        return found[number]
+
+    registry.get_all = get_all
+
+
+_remember_plugins(msgpack_encoders)
+_remember_plugins(msgpack_decoders)
 
 
 def write_docs(path: Path, docs: Iterable[Doc]) -> int:

@@ -17,7 +17,8 @@ ALLOWED = {
     # settings of other libraries, which are set back at the end of a context
     "cli/console.py: warnings.formatwarning",
     "cli/console.py: msg.pretty",
-    # spaCy's tokenizer and numba's notice have these settings for the whole process
+    # spaCy's tokenizer, numba's notice and srsly's registries have these settings for the whole process
+    "pipeline/texts.py: registry.get_all",
     "tools/tag/tagger.py: self._nlp.tokenizer.max_cache_size",
     "tools/warmup/__init__.py: NOTICE.silent",
 }
