@@ -6,7 +6,7 @@ The other commands import this module first, so that Ctrl-C during their imports
 import gc
 import platform
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from importlib.metadata import version
 from inspect import cleandoc
@@ -29,7 +29,15 @@ def end_quietly(kind: type[BaseException], error: BaseException, trace: Tracebac
         sys.__excepthook__(kind, error, trace)
 
 
-if "crfseq" in (*sys.argv[1:2], Path(sys.argv[0]).name.partition("-")[2]):  # python -m spacy crfseq, or spacy-crfseq
+def given_words(argv: Sequence[str]) -> Sequence[str] | None:
+    """Return the words of a command line behind ``python -m spacy crfseq`` or ``spacy-crfseq``; None for others."""
+    if argv[1:2] == ["crfseq"]:
+        return argv[2:]
+    return argv[1:] if Path(argv[0]).stem == "spacy-crfseq" else None
+
+
+WORDS = given_words(sys.argv)
+if WORDS is not None:
     sys.excepthook = end_quietly
 
 
@@ -83,6 +91,7 @@ class Command(TyperCommand):
         from .console import reported_errors
 
         limits = gc.get_threshold()
+        gc.freeze()  # modules stay
         gc.set_threshold(50_000, *limits[1:])  # reading makes many objects, next to none of them in cycles
         try:
             config, code = (ctx.params.get(name) for name in ("config_path", "code"))  # older typer: texts
@@ -90,6 +99,7 @@ class Command(TyperCommand):
                 return super().invoke(ctx)
         finally:
             gc.set_threshold(*limits)
+            gc.unfreeze()
 
 
 crfseq_cli = typer.Typer(name="crfseq", cls=Sections, help=HELP, no_args_is_help=True, pretty_exceptions_enable=False)

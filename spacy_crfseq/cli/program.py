@@ -2,12 +2,14 @@
 
 The command `fit` is in this package; entry points name the modules of the others, in `papers` and `tools`.  spaCy
 imports this module in each of its commands, so numba and modules that use it are imported only when a command runs.
+A process that was started for one command imports no other: that would take a sixth of a second.
 The factories module is light and registers the package's functions for ``spacy find-function`` and similar commands.
 """
 
-from .app import crfseq_cli  # noqa: I001 - before imports that take long
+from .app import WORDS, crfseq_cli  # noqa: I001 - before imports that take long
 
 import sys
+from collections.abc import Collection, Sequence
 from importlib.metadata import entry_points
 
 from spacy.cli._util import app as spacy_app
@@ -17,7 +19,19 @@ from . import fit as _fit  # noqa: F401
 
 __all__ = ["crfseq_cli", "main"]
 
-for _room in entry_points(group="spacy_crfseq_commands"):
+
+def needed(words: Sequence[str] | None, names: Collection[str]) -> Collection[str]:
+    """Return the names of the commands that a process has to load.
+
+    words (Sequence[str] | None): Those behind ``crfseq`` in its command line; None if it is another program.
+    names (Collection[str]): All commands but `fit`, which is always loaded.
+    """
+    return {*words[:1]} if words and words[0] in {"fit", *names} else names
+
+
+_rooms = entry_points(group="spacy_crfseq_commands")
+_names = needed(WORDS, _rooms.names)
+for _room in (room for room in _rooms if room.name in _names):
     try:
         _room.load()
     except ImportError as error:  # the metadata is of another installation, or a package that it needs is not there

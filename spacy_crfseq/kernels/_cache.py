@@ -25,6 +25,7 @@ from typing import Any
 import numba
 import numpy as np
 from numba.core.compiler import CompileResult
+from numba.core.runtime.nrt import rtsys
 from numba.core.serialize import dumps
 from numba.misc.appdirs import AppDirs
 
@@ -50,7 +51,9 @@ class KernelCache:
 
     def load_overload(self, signature: Any, target: Any) -> Any:
         """Return what numba had compiled for a signature, or None if there is no valid file."""
-        target.refresh()  # numba now knows all functions that compiled code may call
+        rtsys.initialize(
+            target
+        )  # numba's memory of arrays, which compiled code calls; compiling would import much more
         try:
             content = self._file(signature, target).read_bytes()
         except OSError:

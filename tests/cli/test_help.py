@@ -11,8 +11,8 @@ import spacy
 import typer
 
 from spacy_crfseq import __version__
-from spacy_crfseq.cli.app import MEANT, SECTIONS
-from spacy_crfseq.cli.program import crfseq_cli
+from spacy_crfseq.cli.app import MEANT, SECTIONS, given_words
+from spacy_crfseq.cli.program import crfseq_cli, needed
 from tests import forks
 from tests.commands import Corpus, Run, refused, worked
 
@@ -63,6 +63,20 @@ def test_commands_are_part_of_spacy() -> None:
     assert result.stdout.endswith("False\n")
     for command in COMMANDS:
         assert f"\n│ {command} " in result.stdout
+
+
+@pytest.mark.parametrize(("line", "loaded"), [
+    ("spacy crfseq tag model", {"tag"}),
+    ("-m crfseq fit --help", {"fit"}),
+    ("bin/spacy-crfseq tag", {"tag"}),
+    ("spacy crfseq tga", {"tag", "prune"}),
+    ("spacy crfseq", {"tag", "prune"}),
+    ("spacy-crfseq --help", {"tag", "prune"}),
+    ("spacy train tag", {"tag", "prune"}),
+    ("pytest", {"tag", "prune"}),
+])  # fmt: skip
+def test_a_process_for_one_command_loads_no_other(line: str, loaded: set[str]) -> None:
+    assert {*needed(given_words(line.split()), ["tag", "prune"])} == loaded
 
 
 def test_console_script(tmp_path: Path) -> None:
