@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,25 +19,13 @@ def _write(results: Results, folder: Path) -> None:
     page.write(results, folder)
 
 
+MODULES = (
+    *("altun", "dual", "nettalk", "chunks", "names", "synthetic", "sparsity", "partial", "questions", "tuned_tagger"),
+    *("simulation", "documents", "shift", "raw_text"),
+)
+"""Of runs, in the order of the list."""
 STUDY = Study(
-    [
-        f"scripts.papers.{module}"
-        for module in (
-            "altun",
-            "nettalk",
-            "chunks",
-            "names",
-            "synthetic",
-            "sparsity",
-            "partial",
-            "questions",
-            "tuned_tagger",
-            "semi",
-            "documents",
-            "shift",
-            "raw_text",
-        )
-    ],
+    [f"scripts.papers.runs.{module}" for module in MODULES],
     ROOT / "scripts" / "papers" / "results",
     _write,
 )
@@ -48,3 +37,26 @@ def config(name: str) -> dict[str, Any]:
     from thinc.api import Config
 
     return dict(Config().from_disk(CONFIGS / f"{name}.cfg"))
+
+
+def resolve(block: dict[str, Any]) -> dict[str, Any]:
+    """Return what the registered functions of a block make.  Raises Skip where one is not registered."""
+    from catalogue import RegistryError
+    from spacy.util import registry
+
+    import spacy_crfseq.pipeline.factories  # noqa: F401  makes the registries known
+
+    try:
+        return dict(registry.resolve(block, validate=False))
+    except RegistryError as error:
+        name = next((word for word in str(error).split("'") if word.startswith("spacy_crfseq.")), str(error))
+        raise Skip(f"{name} is not registered") from None
+
+
+QUICK = {"max_iterations": 5, "rounds": 20}
+"""Settings of optimizers that are at most so large in a quick run."""
+
+
+def shortened(optimizer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the block of an optimizer for a quick run."""
+    return {key: min(QUICK[key], value) if key in QUICK else value for key, value in optimizer.items()}

@@ -1,15 +1,12 @@
-"""What the experiments of Hall, McDonald & Petrov (2011) share: augmented-loss training, and gaps between taggers."""
+"""Augmented-loss training of Hall, McDonald & Petrov (2011)."""
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from scripts.papers._harness import Row
-from scripts.papers.tasks import Examples, Task, changed
+from scripts.papers.corpora import Examples
+from scripts.papers.task import Task, changed
 
 if TYPE_CHECKING:
     from spacy_crfseq.types import Floats
@@ -31,53 +28,3 @@ def adapted(task: Task, settings: Row, start: Floats, examples: Examples, loss: 
     visits = task.data.n_sequences / settings["sentences"] / max(1, len(examples))
     terms = [task.term("evidence", examples, loss, visits)] if examples else []
     return task.fit(method, start=start, terms=terms).theta
-
-
-def scores_of(rows: Sequence[Row], known: str, score: str) -> list[float]:
-    """Return a score for each seed, in their order."""
-    return [row[score] for row in sorted(rows, key=lambda row: row["seed"]) if row["known"] == known]
-
-
-def mean(scores: Sequence[float]) -> float:
-    """Return the mean of scores.  Raises StatisticsError, a ValueError, where there are none."""
-    return statistics.fmean(scores)
-
-
-class Gap(NamedTuple):
-    """The scores of some rows, and from the least to the most that a tagger knows."""
-
-    rows: Sequence[Row]
-    least: str
-    most: str
-    score: str
-
-    def shares(self, known: str) -> list[float]:
-        """Return, for each seed, the share of the gap that some knowledge closes."""
-        parts = [scores_of(self.rows, name, self.score) for name in (self.least, known, self.most)]
-        return [_part(*scores) for scores in zip(*parts, strict=True)]
-
-    def share(self, known: str) -> float:
-        """Return the share of the gap between mean scores."""
-        return _part(*(mean(scores_of(self.rows, name, self.score)) for name in (self.least, known, self.most)))
-
-    def told(self, known: str) -> list[str]:
-        """Return the share of the gap, and the smallest and the largest of a seed, as texts."""
-        per_seed = self.shares(known)
-        return [f"{self.share(known):.0%}", f"{min(per_seed):.0%} to {max(per_seed):.0%}"]
-
-    def gains(self, known: str, before: str = "") -> list[float]:
-        """Return, for each seed, what some knowledge adds to the score before, that of the least by default."""
-        parts = [scores_of(self.rows, name, self.score) for name in (before or self.least, known)]
-        return [after - low for low, after in zip(*parts, strict=True)]
-
-
-def _part(low: float, here: float, high: float) -> float:
-    return (here - low) / (high - low) if high != low else float("nan")
-
-
-def spread(values: Sequence[float], digits: int = 2) -> str:
-    """Return mean and standard deviation."""
-    if not values:
-        return ""
-    sd = f" ± {np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else ""
-    return f"{np.mean(values):.{digits}f}{sd}"

@@ -92,7 +92,7 @@ def _draw_map(axes: Any, rows: Mapping[str, str], columns: str, title: str, *, s
 
     signed (bool): Draw values instead, from blue for negative numbers to red.
     """
-    from scripts.papers.page import expanded
+    from scripts.papers.weights import expanded
 
     values = expanded(rows)
     most = float(np.abs(values).max()) or 1.0

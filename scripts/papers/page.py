@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import csv
+import importlib
 import math
+import pkgutil
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -12,14 +14,13 @@ from functools import cache, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from scripts import kit
 from scripts.kit import NOT_RUN, machines
+from scripts.papers import pages
 from scripts.papers._harness import ROOT, STUDY, Results, Row
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
 
 TEMPLATE = ROOT / "scripts" / "papers" / "papers.md.in"
 FIGURES = "figures"
@@ -59,7 +60,7 @@ def _figure(text: str) -> int | float | str | None:
 
 
 class Section(NamedTuple):
-    """A table of the page, and names that expectations of it may use, beside those of the module that makes it."""
+    """A table of the page, and the names that expectations of it may use."""
 
     text: str
     names: Mapping[str, Any] = {}
@@ -127,6 +128,18 @@ def cell(row: Any, key: str | Callable[[Row], Any]) -> Any:
     return reduce(lambda inner, name: (inner or {}).get(name), key.split("."), row)
 
 
+def beside(
+    published: Mapping[Any, Sequence[Any]], key: str | Callable[[Row], Any], place: int, own: str
+) -> Callable[[Row], str]:
+    """Return a column for `columns`: a cell of the published row of the same key, and our figure by its key."""
+
+    def both(row: Row) -> str:
+        theirs = published.get(cell(row, key))
+        return against(theirs[place] if theirs else None, cell(row, own))
+
+    return both
+
+
 def shown(value: Any) -> str:
     """Return a figure as text: with thousands separators and few digits."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
@@ -143,16 +156,6 @@ def shown(value: Any) -> str:
 def against(published: Any, ours: Any) -> str:
     """Return two figures as the cell of a table, a dash for one that is not known."""
     return " / ".join(shown(one) or "–" for one in (published, ours))
-
-
-def compact(names: str, values: NDArray[Any]) -> dict[str, str]:
-    """Return a table of numbers as texts, one a row, so that it takes few lines in a file of results."""
-    return {name: " ".join(f"{value:.3g}" for value in row) for name, row in zip(names, values, strict=True)}
-
-
-def expanded(rows: Mapping[str, str]) -> NDArray[Any]:
-    """Return the numbers of a table that `compact` made."""
-    return np.array([row.split() for row in rows.values()], float)
 
 
 # Expectations: lines of the template, such as
@@ -199,8 +202,16 @@ _EXPECTED = re.compile(r"^- (.+) <!-- if: (.+) -->\n", re.MULTILINE)
 _DRAWN = re.compile(rf"^!\[.*\]\({FIGURES}/.*\)\n", re.MULTILINE)
 
 
+def load() -> None:
+    """Import the modules that register sections and figures, and the experiments behind them."""
+    STUDY.load()
+    for module in pkgutil.iter_modules(pages.__path__, f"{pages.__name__}."):
+        importlib.import_module(module.name)
+
+
 def render(template: str, results: Results) -> str:
     """Fill the markers of a page: sections with expectations, how experiments were run, and the machines."""
+    load()
     text = "".join(_part(part, results) for part in re.split("(?=<!-- section: )", template))
     if any(entry.get("quick") for entry in results.values()):
         text = (
@@ -217,10 +228,8 @@ def _part(text: str, results: Results) -> str:
         return kit.fill(text, kinds)
     made, body = Section(NOT_RUN), text[marker.end() :]
     if any(found(results, source) for source in STUDY.named(SOURCES[marker[1]])):
-        make: Any = SECTIONS[marker[1]]
-        made = make(results)
-        names = {**getattr(make, "func", make).__globals__, **made.names}
-        body = _EXPECTED.sub(lambda match: expectation(match[1], match[2], names), body)
+        made = SECTIONS[marker[1]](results)
+        body = _EXPECTED.sub(lambda match: expectation(match[1], match[2], made.names), body)
     else:
         body = _DRAWN.sub("", _EXPECTED.sub("", body))
     return kit.fill(made.text + body if made.text else body.lstrip("\n"), kinds)
@@ -241,6 +250,7 @@ def write(results: Results, folder: Path) -> None:
     """Write the page and its figures."""
     from scripts.papers import figures
 
+    load()
     figures.draw(results, folder / FIGURES)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "papers.md").write_text(render(TEMPLATE.read_text(encoding="utf8"), results), encoding="utf8")

@@ -15,21 +15,11 @@ import spacy
 
 from bench._harness import STUDY as BENCH
 from scripts.kit import NOT_RUN, Options, Skip, Study, load
-from scripts.papers import (
-    _harness,
-    chunks,
-    figures,
-    nettalk,
-    page,
-    partial,
-    questions,
-    raw_text,
-    semi,
-    sparsity,
-    synthetic,
-    tasks,
-    tuned_tagger,
-)
+from scripts.papers import _harness, cells, corpora, figures, hidden_markov, page, raw_training, weights
+from scripts.papers import task as task_of
+from scripts.papers.corpus import Corpus
+from scripts.papers.pages.nettalk import rank_correlation
+from scripts.papers.runs import chunks, nettalk, partial, questions, raw_text, sparsity, tuned_tagger
 from spacy_crfseq.pipeline.labels import gold_tags
 from spacy_crfseq.types import Scores
 from tests import reference
@@ -60,7 +50,7 @@ def test_the_page_is_what_the_command_makes_of_its_results(tmp_path: Path) -> No
 
 
 def test_a_page_without_results_says_so() -> None:
-    _harness.STUDY.load()
+    page.load()
     template = page.TEMPLATE.read_text(encoding="utf8")
     text = page.render(template, {})
     assert text.count(NOT_RUN) == template.count("<!-- section: ") + 1  # and the table of machines
@@ -73,7 +63,6 @@ def test_a_page_without_results_says_so() -> None:
 
 @pytest.mark.parametrize("name", sorted(RESULTS))
 def test_a_page_is_made_of_a_single_result(name: str) -> None:
-    _harness.STUDY.load()
     text = page.render(page.TEMPLATE.read_text(encoding="utf8"), {name: RESULTS[name]})
     assert text.count(NOT_RUN) < len(page.SECTIONS)
     assert "<!--" not in text
@@ -110,6 +99,7 @@ def test_rows_become_columns_and_a_skipped_row_its_reason() -> None:
 
 def test_figures_are_the_same_each_time(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
+    page.load()
     for folder in ("a", "b"):
         figures.draw(RESULTS, tmp_path / folder)
     files = sorted(file.name for file in (tmp_path / "a").iterdir())
@@ -123,13 +113,13 @@ def test_configs_name_plugins_that_are_there(name: str) -> None:
     settings = _harness.config(name)
     for method in settings["methods"].values():
         given = {**settings.get("shared", {}), **method.get("component", method)}
-        parts = {part: given[part] for part in tasks.PLUGINS if given[part] is not None}
-        assert set(tasks.resolve(parts)) == set(parts)
+        parts = {part: given[part] for part in task_of.PLUGINS if given[part] is not None}
+        assert set(_harness.resolve(parts)) == set(parts)
 
 
 def test_names_that_are_not_registered_are_named() -> None:
     with pytest.raises(Skip, match=r"spacy_crfseq\.Nothing\.v1"):
-        tasks.resolve({"loss": {"@crf_losses": "spacy_crfseq.Nothing.v1"}})
+        _harness.resolve({"loss": {"@crf_losses": "spacy_crfseq.Nothing.v1"}})
 
 
 def test_a_missing_corpus_is_named(tmp_path: Path) -> None:
@@ -156,47 +146,47 @@ def test_methods_learn_from_raw_text_and_from_no_label_of_it(tmp_path: Path) -> 
     examples = corpus_of(nlp)
     examples = 3 * examples  # words that occur often enough to be proposed
     raw = [spacy.tokens.Doc(nlp.vocab, words=[token.text for token in one.predicted]) for one in examples]
-    texts = raw_text.Texts([examples], raw, examples, examples)
+    texts = raw_training.Texts([examples], raw, examples, examples)
     settings = _harness.config("raw-text")
-    found = raw_text.labels_of(examples, tags=False)
+    found = raw_training.labels_of(examples, tags=False)
     labels = sorted(set(found) - {"O"})
     task = {"component": {"factory": "crf_ner"}, "labels": labels}
-    trainer = raw_text.Trainer({**settings, "toy": task}, "toy", texts, tmp_path, quick=True)
+    trainer = raw_training.Trainer({**settings, "toy": task}, "toy", texts, tmp_path, quick=True)
     for name in ("weights", "self_training", "expectation", "derived"):
         model = trainer.train(trainer.complete(settings["methods"][name]), 0)
         counts = raw_text._counts(model, examples)
         assert 0 <= raw_text._score(counts.sum(0)) <= 100
         assert (counts[:, 0] <= counts[:, 1:].min(1)).all()
-    assert sum(raw_text.proportions(found, labels).values()) == pytest.approx(1)
+    assert sum(raw_training.proportions(found, labels).values()) == pytest.approx(1)
     assert all(one.reference._.crf_weight == 1 for one in examples)  # a method leaves no weights to the next
 
 
 def test_nettalk_is_read_and_the_first_symbol_alone_has_a_lemma(tmp_path: Path) -> None:
     file = tmp_path / "nettalk.data"
     file.write_text("ab\tAB\t01\t0\nabc\tABC\t012\t0\nab\tA-\t01\t0\nb\tB\t1\t0\n")
-    texts = tasks.read_nettalk(file)
+    texts = corpora.read_nettalk(file)
     assert texts == [("ab", "AB"), ("abc", "ABC"), ("ab", "A-"), ("b", "B")]
-    example = tasks.as_examples(spacy.blank("en"), texts)[1]
+    example = corpora.as_examples(spacy.blank("en"), texts)[1]
     assert [token.lemma_ for token in example.predicted] == ["a", "", ""]
     assert [token.tag_ for token in example.reference] == ["A", "B", "C"]
     file.write_text("ab\tA\t01\t0\n")
     with pytest.raises(ValueError, match=r"line 1: 'ab' has 2 letters, 1 phonemes"):
-        tasks.read_nettalk(file)
+        corpora.read_nettalk(file)
 
 
 def test_words_are_split_by_seed_and_stay_together() -> None:
     pairs = [(f"word{n % 40}", f"{n}") for n in range(60)]
-    parts = tasks.split_words(pairs, (0.5, 0.25), seed=3)
-    assert parts == tasks.split_words(pairs, (0.5, 0.25), seed=3)
-    assert parts != tasks.split_words(pairs, (0.5, 0.25), seed=4)
+    parts = corpora.split_words(pairs, (0.5, 0.25), seed=3)
+    assert parts == corpora.split_words(pairs, (0.5, 0.25), seed=3)
+    assert parts != corpora.split_words(pairs, (0.5, 0.25), seed=4)
     assert sorted(pair for part in parts for pair in part) == sorted(pairs)
     words = [{word for word, _ in part} for part in parts]
     assert [len(part) for part in words] == [20, 10, 10]
     assert len(set.union(*words)) == 40
 
 
-def hmm() -> synthetic.HiddenMarkov:
-    return synthetic.make_hmm(**_harness.config("synthetic")["hmm"])
+def hmm() -> hidden_markov.HiddenMarkov:
+    return hidden_markov.make_hmm(**_harness.config("synthetic")["hmm"])
 
 
 def shares(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
@@ -227,32 +217,32 @@ def test_the_best_labels_have_the_highest_posterior() -> None:
         np.testing.assert_array_equal(found, reference.marginals(scores).argmax(axis=1))
 
 
-def small_task(**component: Any) -> tasks.Task:
+def small_task(**component: Any) -> task_of.Task:
     nlp = spacy.blank("en")
     settings = _harness.config("synthetic")
-    texts = synthetic.as_texts(*hmm().sample(np.random.default_rng(2), 30, 5))
-    examples = tasks.as_examples(nlp, texts)
+    texts = hidden_markov.as_texts(*hmm().sample(np.random.default_rng(2), 30, 5))
+    examples = corpora.as_examples(nlp, texts)
     features = settings["features"]["both"]
-    return tasks.Task(nlp, {**settings["component"], **component}, features, examples, {"dev": examples})
+    return task_of.Task(nlp, {**settings["component"], **component}, features, examples, {"dev": examples})
 
 
 def test_simulated_estimators_follow_their_theory() -> None:
-    design = semi.DESIGNS["misspecified"]
+    design = cells.DESIGNS["misspecified"]
     assert design.q.sum() == pytest.approx(1)
     assert design.bayes() == pytest.approx(0.017, abs=1e-6)
-    plain, exact = (semi.theory(semi.DESIGNS["well specified"], one) for one in (semi.ORDINARY, semi.WEIGHTED))
+    plain, exact = (cells.theory(cells.DESIGNS["well specified"], one) for one in (cells.ORDINARY, cells.WEIGHTED))
     assert plain.excess == pytest.approx(exact.excess)  # H = I = J if the model is right
-    assert plain.excess == pytest.approx(semi.WORDS / 2)
-    inverse, none = semi.inverse_counts(np.array([0.5, 0.1]), 3)
+    assert plain.excess == pytest.approx(cells.WORDS / 2)
+    inverse, none = cells.inverse_counts(np.array([0.5, 0.1]), 3)
     assert none == pytest.approx([0.125, 0.729])
     assert inverse == pytest.approx([3 / 8 + 3 / 16 + 1 / 24, 0.243 + 0.027 / 2 + 0.001 / 3])
-    sample = semi.draw(np.random.default_rng(0), design, 100_000, 300)
-    for estimator in (semi.ORDINARY, semi.WEIGHTED):
-        limit = semi.theory(design, estimator)
-        found = semi.estimates(design, sample, estimator, 0.1, limit.theta)
-        excess = 100_000 * (semi.risks(found, design.q, design.eta) - limit.risk)
+    sample = cells.draw(np.random.default_rng(0), design, 100_000, 300)
+    for estimator in (cells.ORDINARY, cells.WEIGHTED):
+        limit = cells.theory(design, estimator)
+        found = cells.estimates(design, sample, estimator, 0.1, limit.theta)
+        excess = 100_000 * (cells.risks(found, design.q, design.eta) - limit.risk)
         assert excess.mean() == pytest.approx(limit.excess, rel=0.1)
-    assert semi.theory(design, semi.WEIGHTED).excess < semi.theory(design, semi.ORDINARY).excess / 3
+    assert cells.theory(design, cells.WEIGHTED).excess < cells.theory(design, cells.ORDINARY).excess / 3
 
 
 @pytest.mark.parametrize("support", ["all", "observed"])
@@ -267,11 +257,14 @@ def test_runs_are_watched_and_come_to_the_optimum(support: str) -> None:
     assert again.objective == pytest.approx(result.objective, rel=1e-3)
 
 
-def test_the_best_value_of_a_setting_is_taken() -> None:
+def test_each_run_along_a_path_begins_where_the_last_one_ended() -> None:
     task = small_task()
-    best = tasks.tuned(task, METHOD, "regularizer", "rho", [1000.0, 1.0])
-    assert best.value == 1.0
-    assert best.seconds >= best.trained.seconds
+    method = _harness.config("synthetic")["methods"]["SBCD"]
+    path = dict(task.along(method, [1.0, 0.1]))
+    assert [*path] == [1.0, 0.1]
+    alone = task.fit(task_of.changed(method, regularizer={"rho1": 0.1}))
+    assert path[0.1].objective < alone.objective  # of as many sweeps, from zero
+    assert path[1.0].objective > path[0.1].objective
 
 
 @pytest.mark.parametrize("support", ["all", "observed"])
@@ -281,7 +274,7 @@ def test_parts_of_the_weights_are_found_again(support: str) -> None:
     kept = np.abs(theta) > 0.7
     part, smaller = task.layout.restricted(kept), task.layout.move(theta, kept)
     again = np.zeros_like(theta)
-    again[tasks.within(task.layout, part)] = smaller
+    again[weights.within(task.layout, part)] = smaller
     np.testing.assert_array_equal(again, np.where(np.abs(theta) > 0.7, theta, 0))
 
 
@@ -319,7 +312,7 @@ def columns(tmp_path: Path) -> Path:
 
 
 def test_observations_and_labels_are_read_as_they_are(columns: Path) -> None:
-    corpus = chunks.Corpus("names", Options(columns, quick=True))
+    corpus = chunks.ThesisCorpus("names", Options(columns, quick=True))
     examples = corpus.parts["train"]
     assert [[token.tag_ for token in one.reference] for one in examples] == [["O", "I-LOC", "O"], ["I-LOC"]]
     seen = [[(token.lemma_, token.norm_, token.tag_) for token in one.predicted] for one in examples]
@@ -327,8 +320,8 @@ def test_observations_and_labels_are_read_as_they_are(columns: Path) -> None:
 
 
 def test_scores_and_weights_of_a_pattern_are_counted(columns: Path) -> None:
-    corpus = chunks.Corpus("names", Options(columns))
-    task = corpus.task("word", keep_names=True)
+    corpus = chunks.ThesisCorpus("names", Options(columns))
+    task = corpus.pattern_task("word", keep_names=True)
     theta = np.zeros(task.layout.size, np.float32)
     assert corpus.scores(task, "A", theta) in (chunks.Scores(50, 0, 0, 0), chunks.Scores(50, 50, 50, 50))
     trained = task.fit(corpus.settings["methods"]["L2"])
@@ -343,8 +336,8 @@ def test_scores_and_weights_of_a_pattern_are_counted(columns: Path) -> None:
 def test_weights_of_symbols_are_found_and_orphans_counted() -> None:
     task = small_task()
     theta = np.arange(1.0, len(task.pipe.crf.theta) + 1).astype(np.float32)
-    found = nettalk.weights_of(task, theta, "eaz")
-    for example in task._parts["dev"][:3]:
+    found = weights.weights_of(task, theta, "eaz")
+    for example in task.parts["dev"][:3]:
         ids, _ = task.features_of([example.predicted])
         here = dict(zip((token.text for token in example.predicted), ids[0].features, strict=True))
         rows = task.layout.views(theta).unigrams.reshape(-1, len(task.labels))
@@ -354,22 +347,22 @@ def test_weights_of_symbols_are_found_and_orphans_counted() -> None:
     assert found.unigrams[:2].all()
     assert not found.unigrams[2].any()  # there is no z
     assert not found.bigrams[2].any()
-    kept = nettalk.Weights(np.array([[0, 2.0]]), np.array([[[1.0, 1.0], [0, 0]]]))
+    kept = weights.Weights(np.array([[0, 2.0]]), np.array([[[1.0, 1.0], [0, 0]]]))
     np.testing.assert_array_equal(kept.orphans(), [[True, False]])
     np.testing.assert_array_equal(kept.kept(1.0).unigrams, [[0, 1]])
 
 
-def test_labelled_sequences_have_margins_and_mistakes_are_counted() -> None:
-    task = small_task()
+def test_texts_have_margins_and_mistakes_are_counted() -> None:
+    task = small_task(decoder={"@crf_decoders": "spacy_crfseq.Viterbi.v1"})
     trained = task.fit(METHOD)
-    words = task.labelled("dev", trained.theta)
-    wrong = [sum(a != b for a, b in zip(word.found, word.gold, strict=True)) for word in words]
-    assert 100 * (1 - sum(wrong) / 150) == pytest.approx(task.score("dev", trained.theta), abs=5)  # other decoders
-    assert all(word.margin > 0 if errors else word.margin == 0 for word, errors in zip(words, wrong, strict=True))
+    texts, margins = task.tags("dev", trained.theta), task.margins("dev", trained.theta)
+    wrong = [text.errors() for text in texts]
+    assert task_of.token_error(texts) == pytest.approx(100 - task.score("dev", trained.theta))
+    assert all(margin > 0 if errors else abs(margin) < 1e-4 for margin, errors in zip(margins, wrong, strict=True))
     listed = nettalk._mistakes(task, trained.theta, "dev")
-    assert sum(int(errors) * count for errors, count in listed["words by errors"].items()) == sum(wrong)
+    assert sum(int(errors) * count for errors, count in listed["words by errors"].items()) == sum(wrong) > 0
     assert sum(count for *_, count in listed["confusions"]) <= sum(wrong)
-    assert listed["worst words"][0][-1] == pytest.approx(max(word.margin for word in words), abs=0.01)
+    assert listed["worst words"][0][-1] == pytest.approx(max(margins), abs=0.01)
 
 
 def test_only_weights_that_are_learned_are_counted() -> None:
@@ -379,16 +372,16 @@ def test_only_weights_that_are_learned_are_counted() -> None:
 
 
 def test_rank_correlation_is_that_of_mean_ranks() -> None:
-    assert nettalk.rank_correlation([1, 2, 2, 4], [10, 20, 20, 40]) == pytest.approx(1)
-    assert nettalk.rank_correlation([1, 2, 3], [3, 2, 1]) == pytest.approx(-1)
+    assert rank_correlation([1, 2, 2, 4], [10, 20, 20, 40]) == pytest.approx(1)
+    assert rank_correlation([1, 2, 3], [3, 2, 1]) == pytest.approx(-1)
     with pytest.raises(ValueError, match="2"):
-        nettalk.rank_correlation([1, 2], [1, 2])
+        rank_correlation([1, 2], [1, 2])
 
 
 def test_tables_of_numbers_are_texts_and_back() -> None:
     values = np.array([[0.5, -2.0], [1234.0, 0.0]])
-    assert page.compact("ab", values) == {"a": "0.5 -2", "b": "1.23e+03 0"}
-    np.testing.assert_array_equal(page.expanded(page.compact("ab", values)), [[0.5, -2], [1230, 0]])
+    assert weights.compact("ab", values) == {"a": "0.5 -2", "b": "1.23e+03 0"}
+    np.testing.assert_array_equal(weights.expanded(weights.compact("ab", values)), [[0.5, -2], [1230, 0]])
     assert page.against(None, 0.5) == "– / 0.5"
 
 
@@ -461,10 +454,8 @@ def test_a_tagger_learns_what_is_known_of_questions(english: questions.Questions
 
 
 def tuned(name: str, data: Path) -> tuned_tagger.TunedTagger:
-    settings = _harness.config(name)
-    nlp = spacy.blank(settings["setting"]["lang"])
-    parts = tuned_tagger.parts_of(nlp, settings, Options(data))
-    return tuned_tagger.TunedTagger(nlp, settings, parts, 0, Options(data, quick=True))
+    corpus = Corpus(name, Options(data), tuned_tagger.read_with_tags)
+    return tuned_tagger.TunedTagger(corpus, 0, Options(data, quick=True))
 
 
 @pytest.fixture

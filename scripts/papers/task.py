@@ -1,4 +1,4 @@
-"""Corpora as examples, components from config blocks, and training runs that are watched.
+"""A component with its training data as ids, and training runs that are watched.
 
 A corpus is compiled once for each set of features; methods then share its ids.  Everything runs on one thread, so that
 processor time is the time a run takes on an idle core.
@@ -7,110 +7,30 @@ processor time is the time a run takes on an idle core.
 from __future__ import annotations
 
 import gc
-import random
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
-from pathlib import Path
 from time import process_time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from scripts.papers._harness import Options, Row, Skip, say
+from scripts.papers._harness import Row, Skip, resolve, say, shortened
+from scripts.papers.corpora import Examples
+from scripts.papers.weights import within
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from spacy.language import Language
     from spacy.tokens import Doc
-    from spacy.training import Example
 
     from spacy_crfseq.features.encoder import Active
-    from spacy_crfseq.potentials.layout import Layout, WeightRows
+    from spacy_crfseq.pipeline.evaluator import Evaluator
+    from spacy_crfseq.potentials.layout import Layout
     from spacy_crfseq.training.dataset import Dataset
     from spacy_crfseq.training.objective import Objective, Term
     from spacy_crfseq.types import Floats, Optimizer
 
-Examples = Sequence["Example"]
 PLUGINS = ("loss", "regularizer", "optimizer")
 WARM_SEQUENCES = 20
-QUICK = {"max_iterations": 5, "rounds": 20}
-"""Settings of optimizers that are at most so large in a quick run."""
-
-
-# Corpora
-
-
-def read(nlp: Language, options: Options, settings: Mapping[str, Any], part: str, limit: int = 0) -> list[Example]:
-    """Return a part of a corpus through the reader that a config names; `limit` sentences, 0 for all."""
-    path = options.corpus(settings["files"][part])
-    reader = resolve({"reader": {**settings["reader"], "path": str(path), "limit": limit}})["reader"]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # each CoNLL-2002 file has one odd tag
-        return list(reader(nlp))
-
-
-def read_nettalk(path: Path) -> list[tuple[str, str]]:
-    """Return words and their phonemes, one symbol per letter.
-
-    RAISES ValueError: Where a word and its phonemes differ in length.
-    """
-    pairs = []
-    for number, line in enumerate(path.read_text(encoding="utf8").splitlines(), start=1):
-        if not line.strip():
-            continue
-        word, phonemes = line.split("\t")[:2]
-        if len(word) != len(phonemes):
-            raise ValueError(f"{path}, line {number}: {word!r} has {len(word)} letters, {len(phonemes)} phonemes.")
-        pairs.append((word, phonemes))
-    return pairs
-
-
-def split_words(pairs: Sequence[tuple[str, str]], shares: Sequence[float], seed: int) -> list[list[tuple[str, str]]]:
-    """Split entries at random, all entries of a word together; the last part gets what the shares leave."""
-    words = sorted({word for word, _ in pairs})
-    random.Random(seed).shuffle(words)
-    bounds = [round(share * len(words)) for share in np.cumsum([0.0, *shares])] + [len(words)]
-    part_of = {word: part for part, first in enumerate(bounds[:-1]) for word in words[first : bounds[part + 1]]}
-    parts: list[list[tuple[str, str]]] = [[] for _ in bounds[1:]]
-    for pair in pairs:
-        parts[part_of[pair[0]]].append(pair)
-    return parts
-
-
-def as_examples(nlp: Language, sequences: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[Example]:
-    """Return sequences of symbols and labels as examples of a tagger.
-
-    The lemma of the first symbol is the symbol itself, the others have none: a feature of the lemma is one of the
-    first position alone, where no label comes before.
-    """
-    from spacy.tokens import Doc
-    from spacy.training import Example
-
-    made = []
-    for symbols, labels in sequences:
-        lemmas = [symbols[0], *[""] * (len(symbols) - 1)]
-        given = Doc(nlp.vocab, words=list(symbols), lemmas=lemmas)
-        made.append(Example(given, Doc(nlp.vocab, words=list(symbols), tags=list(labels))))
-    return made
-
-
-# Config blocks
-
-
-def resolve(block: dict[str, Any]) -> dict[str, Any]:
-    """Return what the registered functions of a block make.  Raises Skip where one is not registered."""
-    from catalogue import RegistryError
-    from spacy.util import registry
-
-    import spacy_crfseq.pipeline.factories  # noqa: F401  makes the registries known
-
-    try:
-        return dict(registry.resolve(block, validate=False))
-    except RegistryError as error:
-        name = next((word for word in str(error).split("'") if word.startswith("spacy_crfseq.")), str(error))
-        raise Skip(f"{name} is not registered") from None
 
 
 def changed(method: Mapping[str, Any], **settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -119,9 +39,6 @@ def changed(method: Mapping[str, Any], **settings: Mapping[str, Any]) -> dict[st
     for name, values in settings.items():
         blocks[name] |= values
     return {**method, **blocks}
-
-
-# Training
 
 
 @dataclass
@@ -147,16 +64,21 @@ class Trained:
     trace: list[Row] = field(default_factory=list)
 
 
-class Labelled(NamedTuple):
-    """A sequence with its known and its predicted labels.
+class TextTags(NamedTuple):
+    """The known and the predicted tags of a text; None for a token without a known tag."""
 
-    margin (float): Score of the predicted labels less that of the known ones; nan where the model lacks one of these.
-    """
+    gold: list[str | None]
+    predicted: list[str | None]
 
-    symbols: list[str]
-    gold: list[str]
-    found: list[str]
-    margin: float
+    def errors(self) -> int:
+        """Return the number of wrong tags."""
+        return sum(gold is not None and tag != gold for gold, tag in zip(*self, strict=True))
+
+
+def token_error(texts: Iterable[TextTags]) -> float:
+    """Return the per cent of wrong tags among the known ones."""
+    errors, known = np.array([(text.errors(), len(text.gold) - text.gold.count(None)) for text in texts]).sum(axis=0)
+    return float(100 * errors / known)
 
 
 class Task:
@@ -178,7 +100,6 @@ class Task:
         quick: bool = False,
     ) -> None:
         from bench.ours import add
-        from spacy_crfseq.pipeline.evaluator import Evaluator
         from spacy_crfseq.training.dataset import join
 
         settings = dict(component)
@@ -188,8 +109,8 @@ class Task:
         self.pipe = _made(lambda: add(nlp, factory, **settings, features=dict(features)))
         self.pipe.initialize(lambda: train)
         self.data = join(self.pipe.training.compile(train))
-        self._parts = dict(parts)
-        self._scorers = {name: Evaluator(self.pipe.doc_model, list(examples)) for name, examples in parts.items()}
+        self.parts = dict(parts)
+        self._scorers: dict[str, Evaluator] = {}
 
     @property
     def layout(self) -> Layout:
@@ -206,19 +127,6 @@ class Task:
         """Weights that are learnt: transitions, start and end scores only where these are."""
         return len(self.pipe.crf.theta) - int(np.count_nonzero(~self.layout.trainable()))
 
-    def rows_of(self, symbols: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the row of each symbol in the unigram and in the bigram block [X], -1 where there is none.
-
-        The model has at most one template a block, of the symbol itself.
-        """
-        from spacy.tokens import Doc
-
-        rows = np.full((2, len(symbols)), -1)
-        for block, templates in zip(rows, self.features_of([Doc(self.pipe.vocab, words=list(symbols))]), strict=True):
-            for one in templates:
-                block[one.tokens] = one.features
-        return rows[0], rows[1]
-
     def features_of(self, docs: Sequence[Doc]) -> tuple[list[Active], list[Active]]:
         """Return the features of each template in some Docs, of the unigram and of the bigram block."""
         model = self.pipe.doc_model
@@ -227,30 +135,43 @@ class Task:
         )
         return found
 
-    def labelled(self, part: str, theta: Floats) -> list[Labelled]:
-        """Return the sequences of a tagger's part with their most probable labels."""
+    def tags(self, part: str, theta: Floats) -> list[TextTags]:
+        """Return the known and the predicted tags of the texts of a part."""
+        from spacy.training import Example
+
+        from spacy_crfseq.pipeline.labels import gold_tags
+
+        self.pipe.set_parameters(theta)
+        examples = self.parts[part]
+        docs = self.pipe.pipe(example.predicted.copy() for example in examples)
+        return [
+            TextTags(*(gold_tags(self.pipe.annotation, of, self.pipe.name) for of in (example, Example(doc, doc))))
+            for doc, example in zip(docs, examples, strict=True)
+        ]
+
+    def margins(self, part: str, theta: Floats) -> list[float]:
+        """Return the score of the best tags of each text of a tagger's part less that of the known ones.
+
+        It is nan where the model lacks a known tag.
+        """
         from spacy_crfseq.decoders.viterbi import Viterbi
 
-        examples, labels = self._parts[part], self.labels
+        examples, labels = self.parts[part], self.labels
         encoded, _ = self.pipe.doc_model.encode([example.predicted for example in examples])
         posterior = self.pipe.crf.at(theta).posterior(encoded, self.pipe.doc_model.labels.constraints)
-        best = posterior.decode(Viterbi())
         gold = [token.tag_ for example in examples for token in example.reference]
-        numbers = np.array([labels.index(tag) if tag in labels else -1 for tag in gold])
-        known = np.minimum.reduceat(numbers, encoded.offsets[:-1]) >= 0
-        margins = posterior.log_probabilities(best) - posterior.log_probabilities(
-            np.maximum(numbers, 0).astype(np.int32)
-        )
-        made = []
-        for number, (first, last) in enumerate(pairwise(encoded.offsets.tolist())):
-            symbols = [token.text for token in examples[number].predicted]
-            found = [labels[one] for one in best[first:last]]
-            margin = float(margins[number]) if known[number] else float("nan")
-            made.append(Labelled(symbols, gold[first:last], found, margin))
-        return made
+        numbers = np.array([labels.index(tag) if tag in labels else -1 for tag in gold], np.int32)
+        best, known = (posterior.log_probabilities(of) for of in (posterior.decode(Viterbi()), np.maximum(numbers, 0)))
+        all_there = np.minimum.reduceat(numbers, encoded.offsets[:-1]) >= 0
+        margins: list[float] = np.where(all_there, best - known, np.nan).tolist()
+        return margins
 
     def score(self, part: str, theta: Floats) -> float:
         """Return accuracy or F1 in per cent."""
+        from spacy_crfseq.pipeline.evaluator import Evaluator
+
+        if part not in self._scorers:
+            self._scorers[part] = Evaluator(self.pipe.doc_model, list(self.parts[part]))
         return 100 * self._scorers[part](theta)
 
     def active(self, theta: Floats) -> dict[str, int]:
@@ -313,6 +234,16 @@ class Task:
         theta[places] = weights
         return Trained(theta, len(result.history), seconds, value, optimality, result.reason, trace)
 
+    def along(
+        self, method: Mapping[str, Any], path: Sequence[float], watch: Callable[[Floats], Row] | None = None
+    ) -> Iterator[tuple[float, Trained]]:
+        """Yield the runs along a path of falling rho1, each begun where the last one ended."""
+        theta = None
+        for rho1 in path:
+            trained = self.fit(changed(method, regularizer={"rho1": rho1}), start=theta, watch=watch)
+            theta = trained.theta
+            yield rho1, trained
+
     def term(self, name: str, examples: Examples, block: Mapping[str, Any], visits: float) -> Term:
         """Return examples with the loss of a block as a term, and how often an epoch visits each of them."""
         from spacy_crfseq.training.dataset import join
@@ -335,8 +266,7 @@ class Task:
 
         blocks = {name: dict(method[name]) for name in PLUGINS}
         if self._quick:
-            optimizer = blocks["optimizer"]
-            optimizer |= {key: min(most, optimizer[key]) for key, most in QUICK.items() if key in optimizer}
+            blocks["optimizer"] = shortened(blocks["optimizer"])
         made = resolve(blocks)
         self.pipe.method._replace(**made).check(self.pipe.name)
         objective = Objective(Linear(layout), [Term(data, made["loss"]), *terms], made["regularizer"], n_threads=1)
@@ -365,28 +295,6 @@ class Task:
         }
         say(f"    {', '.join(f'{key} {value}' for key, value in more.items())}: {row['seconds']} s")
         return row
-
-
-def within(whole: Layout, part: Layout) -> NDArray[np.int64]:
-    """Return where in `whole` the weights of `part` are, a layout with some of its weights."""
-    pair, shared = whole.unigrams.size, whole.unigrams.size + whole.bigrams.size
-    shared_scores = np.arange(shared, whole.size)
-    return np.concatenate(
-        [_places(whole.unigrams, part.unigrams), pair + _places(whole.bigrams, part.bigrams), shared_scores]
-    )
-
-
-def _places(whole: WeightRows, part: WeightRows) -> NDArray[np.int64]:
-    places: NDArray[np.int64] = np.searchsorted(_cells(whole), _cells(part))
-    return places
-
-
-def _cells(rows: WeightRows) -> NDArray[np.int64]:
-    """Return row and column of each weight as one number, ascending."""
-    ptr, cols = rows.places
-    if not len(ptr):
-        return np.arange(rows.size)
-    return np.repeat(np.arange(len(ptr) - 1), np.diff(ptr)) * rows.width + cols
 
 
 def _rounded(value: float, digits: int = 2) -> float | None:
@@ -421,30 +329,3 @@ def _optimality(objective: Any, theta: Floats) -> tuple[float, float]:
     )
     shortest = np.linalg.norm((gradient - toward).astype(np.float64))
     return float(value), float(shortest / max(1.0, float(np.linalg.norm(theta.astype(np.float64)))))
-
-
-class Tuned(NamedTuple):
-    """The best of several runs.
-
-    value (float): The chosen value of the setting.
-    trained (Trained): Its run.
-    seconds (float): Processor time of all runs.
-    """
-
-    value: float
-    trained: Trained
-    seconds: float
-
-
-def tuned(
-    task: Task, method: Mapping[str, Any], block: str, setting: str, values: Sequence[float], part: str = "dev"
-) -> Tuned:
-    """Train with each value of a setting, each run from the weights of the one before; choose by a part's score."""
-    runs: list[tuple[float, float, Trained]] = []
-    for value in values:
-        start = runs[-1][2].theta if runs else None
-        trained = task.fit(changed(method, **{block: {setting: value}}), start=start)
-        runs.append((task.score(part, trained.theta), value, trained))
-        say(f"        {setting} {value:g}: {runs[-1][0]:.2f} on {part}, {trained.seconds:.1f} s")
-    _, value, trained = max(runs, key=lambda one: one[0])
-    return Tuned(value, trained, sum(one[2].seconds for one in runs))

@@ -7,17 +7,18 @@ On CoNLL-2002, both are trained on parts of one corpus, and the recognizer stays
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from time import process_time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scripts.papers._harness import Options, Results, Row, config, experiment, say
-from scripts.papers.adapting import GOLD_LABELS, Gap, adapted, mean, ranker, scores_of, spread
-from scripts.papers.page import Section, found, paper_rows, section, table
-from scripts.papers.tasks import Examples, Task, changed, read
+from scripts.papers._harness import Options, Row, experiment, say
+from scripts.papers.adapting import GOLD_LABELS, adapted, ranker
+from scripts.papers.corpora import Examples, read, read_parts
+from scripts.papers.corpus import Corpus
+from scripts.papers.task import Task, changed
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -56,11 +57,9 @@ def untagged(nlp: Language, example: Example) -> Example:
     return Example(words_of(nlp, example), reference)
 
 
-def parts_of(nlp: Language, settings: Mapping[str, Any], options: Options) -> dict[str, Examples]:
+def read_with_tags(nlp: Language, options: Options, settings: Mapping[str, Any]) -> dict[str, Examples]:
     """Return the parts of the corpus with entities, and "tags", a corpus for the tagger alone where there is one."""
-    parts: dict[str, Examples] = {
-        part: read(nlp, options, settings, part, options.few(400)) for part in ("train", "dev", "test")
-    }
+    parts: dict[str, Examples] = {**read_parts(nlp, options, settings, 400)}
     if "tags" in settings:
         parts["tags"] = read(nlp, options, settings["tags"], "train", options.few(100))
     return parts
@@ -74,9 +73,8 @@ class TunedTagger:
     recognizer: That which judges taggers.
     """
 
-    def __init__(
-        self, nlp: Language, settings: Mapping[str, Any], parts: Mapping[str, Examples], seed: int, options: Options
-    ) -> None:
+    def __init__(self, corpus: Corpus, seed: int, options: Options) -> None:
+        nlp, settings, parts = corpus.nlp, corpus.settings, corpus.parts
         self._nlp, self._seed, self._quick, self.settings = nlp, seed, options.quick, settings
         self._retrained: bool = settings["setting"]["retrained"]
         sizes = {part: options.few(min(most, 100), most) for part, most in settings["sizes"].items()}
@@ -157,13 +155,9 @@ class TunedTagger:
 
 def _rows(name: str, options: Options) -> list[Row]:
     """Tune a tagger by each loss, and compare with what else it could learn from."""
-    import spacy
-
-    settings = config(name)
-    nlp = spacy.blank(settings["setting"]["lang"])
-    parts, rows = parts_of(nlp, settings, options), list[Row]()
-    for seed in range(options.seed, options.seed + options.few(2, settings["split"]["seeds"])):
-        tuned = TunedTagger(nlp, settings, parts, seed, options)
+    corpus, rows = Corpus(name, options, read_with_tags), list[Row]()
+    for seed in range(options.seed, options.seed + options.few(2, corpus.settings["split"]["seeds"])):
+        tuned = TunedTagger(corpus, seed, options)
         for known in (FIRST, AGAIN, *LOSSES[name], TAUGHT, GOLD):
             begun = process_time()
             theta = {FIRST: tuned.start, GOLD: None}[known] if known in (FIRST, GOLD) else tuned.adapt(known)
@@ -182,50 +176,3 @@ for _name, _about, _minutes in (
     ("tagger-for-entities", "Spanish tags tuned for the entity recognizer that reads them", 5),
 ):
     experiment(_name, _about, _minutes)(partial(_rows, _name))
-
-
-# The page
-
-
-def _line(rows: Sequence[Row], gap: Gap, known: str, *befores: str) -> list[str]:
-    """Return tags, F1 and gains over other taggers."""
-    gains = ["" if known in (FIRST, before) else spread(gap.gains(known, before)) for before in befores]
-    return [*(spread(scores_of(rows, known, score)) for score in ("tags", "entities")), *gains]
-
-
-def _seconds(rows: Sequence[Row], known: str) -> str:
-    seconds = scores_of([row for row in rows if "seconds" in row], known, "seconds")
-    return f"{mean(seconds):.1f}" if seconds else ""
-
-
-@section("tagger-for-names")
-def names_section(results: Results) -> Section:
-    """Table 2, entities: the tags of another corpus."""
-    rows, published = found(results, "tagger-for-names"), paper_rows("tagger-for-names")
-    gap, lines = Gap(rows, AGAIN, GOLD, "entities"), []
-    for known in dict.fromkeys(row["known"] for row in rows):
-        theirs = published.get(known)
-        higher = f"{theirs - published[FIRST]:+.2f}" if theirs and known != FIRST else ""
-        on_dev = spread(scores_of(rows, known, "dev entities"))
-        lines.append([known, theirs, higher, *_line(rows, gap, known, FIRST, AGAIN), on_dev, _seconds(rows, known)])
-    head = [
-        "the tagger learns from", "published, F1", "over no adaptation", "proper nouns", "ours, F1",
-        "over no adaptation", "over more rounds", "on testa", "seconds",
-    ]  # fmt: skip
-    names = {"gap": gap, "losses": (NOUNS, NOUNS_F1), "nouns": partial(scores_of, rows, score="tags")}
-    return Section(table(head, lines), names)
-
-
-@section("tagger-for-entities")
-def entities_section(results: Results) -> Section:
-    """Table 2, entities: a recognizer that judges alone."""
-    rows = found(results, "tagger-for-entities")
-    gap, dev = (Gap(rows, AGAIN, GOLD, score) for score in ("entities", "dev entities"))
-    lines = []
-    for known in dict.fromkeys(row["known"] for row in rows):
-        tags, *others = _line(rows, gap, known, AGAIN)
-        shares = [""] * 3 if known in (FIRST, AGAIN, GOLD) else [*gap.told(known), f"{dev.share(known):.0%}"]
-        lines.append([known, "" if known == GOLD else tags, *others, *shares, _seconds(rows, known)])
-    head = ["the tagger learns from", "tags", "entities", "over more rounds", "share of the gap", "by seed"]
-    names = {"gap": gap, "dev": dev, "losses": (ERRORS, ERRORS_F1), "tags": partial(scores_of, rows, score="tags")}
-    return Section(table([*head, "share on testa", "seconds"], lines), names)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scripts.papers._harness import Options, Results, Row, experiment
-from scripts.papers.page import Section, by, columns, found, section
-from scripts.papers.semi import MARKS, ORDINARY, WEIGHTED
+from scripts.papers._harness import Options, Row, Skip, experiment
+from scripts.papers.cells import ORDINARY, WEIGHTED
+from scripts.papers.runs.simulation import MARKS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,7 +27,14 @@ def documents(options: Options) -> list[Row]:
     """Return a row for each size and estimator: errors of the replications on the documents that are not drawn."""
     from spacy_crfseq.papers.weighting.weightings import by_class, fit_mixture
 
+    try:
+        import sklearn  # noqa: F401
+        from scipy.sparse import csr_array
+    except ImportError as error:
+        raise Skip("scikit-learn is not installed (pip install -e '.[papers]')") from error
+
     bags, labels = _documents(options)
+    counts = csr_array((bags.counts, (bags.texts, bags.words)), shape=(len(labels), bags.n_words))
     mixture, _ = fit_mixture(bags, COMPONENTS, 0.1, np.random.default_rng(options.seed), 50, 1e-4)
     cluster = mixture.joint(bags).argmax(axis=0)
     rows = []
@@ -39,9 +46,8 @@ def documents(options: Options) -> list[Row]:
             weights = {ORDINARY: np.ones(n), WEIGHTED: by_class(cluster[chosen], cluster, "clusters")[0]}
             for estimator, mass in weights.items():
                 for rho in STRENGTHS_OF_DOCUMENTS:
-                    theta = fitted(Logistic(bags.of(chosen), labels[chosen], mass / mass.sum(), rho / n))
-                    error = float((scores(bags.of(~chosen), theta) * labels[~chosen] <= 0).mean())
-                    wrong.setdefault((estimator, rho), []).append(100 * error)
+                    error = _error(counts, labels, chosen, mass, rho)
+                    wrong.setdefault((estimator, rho), []).append(error)
         for estimator in (ORDINARY, WEIGHTED):
             trials = options.few(2, TRIALS)  # the strength is chosen on other draws than those that are shown
             rho = min(STRENGTHS_OF_DOCUMENTS, key=lambda one: np.mean(wrong[estimator, one][:trials]))
@@ -54,7 +60,7 @@ def documents(options: Options) -> list[Row]:
 
 def _documents(options: Options) -> tuple[WordCounts, NDArray[np.int64]]:
     """Return the reports of CoNLL-2003 without headlines, as bags, and their labels: 1 for sports, -1 for others."""
-    from scripts.papers.shift import is_sport
+    from scripts.papers.runs.shift import is_sport
     from spacy_crfseq.corpora.layouts import read_preset
     from spacy_crfseq.papers.weighting.weightings import count_words
 
@@ -82,53 +88,10 @@ def _documents(options: Options) -> tuple[WordCounts, NDArray[np.int64]]:
     )
 
 
-class Logistic(NamedTuple):
-    """The objective of a weighted logistic regression on counts, for a batch optimizer; the last parameter is the bias.
+def _error(counts: Any, labels: NDArray[np.int64], chosen: NDArray[np.bool_], mass: Array, rho: float) -> float:
+    """Return the per cent of wrong labels that a weighted logistic regression on some documents gives the others."""
+    from sklearn.linear_model import LogisticRegression
 
-    sign, mass (NDArray): [N] 1 or -1 for the class of each text, and its weight.
-    rho (float): Strength of the squared norm, not that of the bias.
-    """
-
-    bags: WordCounts
-    sign: NDArray[np.int64]
-    mass: Array
-    rho: float
-    n_threads: int = 1
-    approachable: bool = False
-
-    def value_and_grad(self, theta: Array, out: Array) -> tuple[float, float, Array]:
-        """Return objective, loss alone, and the gradient [words + 1] in `out`."""
-        margin = self.sign * scores(self.bags, theta)
-        loss = float(self.mass @ np.logaddexp(0.0, -margin))
-        slope = -self.mass * self.sign * 0.5 * (1.0 - np.tanh(margin / 2))
-        out[:-1] = self.bags.per_word(self.bags.counts * slope[self.bags.texts]) + self.rho * theta[:-1]
-        out[-1] = slope.sum()
-        return loss + 0.5 * self.rho * float(theta[:-1] @ theta[:-1]), loss, out
-
-
-def scores(bags: WordCounts, theta: Array) -> Array:
-    """Return the log odds [N] of class 1."""
-    odds: Array = bags.per_text(bags.counts * theta[bags.words]) + theta[-1]
-    return odds
-
-
-def fitted(objective: Any) -> Array:
-    """Return the parameters [words + 1] that L-BFGS finds."""
-    from spacy_crfseq.optimizers.lbfgs import LBFGS
-
-    optimizer = LBFGS(max_iterations=100)
-    state = optimizer.start(np.zeros(objective.bags.n_words + 1))
-    while not optimizer.iterate(objective, state).converged:
-        pass
-    return optimizer.export(state)
-
-
-# The page
-
-
-@section("documents")
-def documents_section(results: Results) -> Section:
-    """Figure 5.6."""
-    rows = found(results, "documents")
-    text = columns(rows, {"estimator": "estimator", "n": "n", "rho n": "rho n", "error %": "mean", "+/-": "deviation"})
-    return Section(text, {"run": by(rows, "estimator", "n")})
+    model = LogisticRegression(C=len(mass) / rho, tol=1e-6, max_iter=1000)
+    model.fit(counts[chosen], labels[chosen], mass / mass.sum())
+    return 100 * (1 - float(model.score(counts[~chosen], labels[~chosen])))

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from time import process_time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scripts.papers._harness import Options, Results, Row, config, experiment, say
-from scripts.papers.adapting import GOLD_LABELS, Gap, adapted, mean, ranker, scores_of, spread
-from scripts.papers.page import Section, found, paper_rows, section, table
-from scripts.papers.tasks import Examples, Task, changed, read
+from scripts.papers._harness import Options, Row, experiment, say
+from scripts.papers.adapting import GOLD_LABELS, adapted, ranker
+from scripts.papers.corpora import Examples, read
+from scripts.papers.corpus import Corpus
+from scripts.papers.task import changed
 
 if TYPE_CHECKING:
+    from spacy.language import Language
     from spacy.tokens import Doc, Token
     from spacy.training import Example
 
@@ -29,6 +31,10 @@ UNTOUCHED, NOTHING, VERB, TAG, ALL, MORE = (
 """What is known of the questions.  The last one takes those without a main verb, too."""
 
 
+SIZES = {"train": 1500, "dev": 300, "test": 300}
+"""Sentences in a quick run."""
+
+
 def is_question(example: Example) -> bool:
     """Whether a sentence ends in a question mark."""
     return example.reference[-1].text == "?"
@@ -37,6 +43,10 @@ def is_question(example: Example) -> bool:
 def root_of(doc: Doc) -> Token | None:
     """Return the first root of a sentence's tree, None where there is none."""
     return next((token for token in doc if token.dep_.lower() == "root"), None)
+
+
+def _read(nlp: Language, options: Options, settings: Mapping[str, Any]) -> dict[str, Examples]:
+    return {part: read(nlp, options, settings, part, options.few(few)) for part, few in SIZES.items()}
 
 
 class Questions:
@@ -49,26 +59,18 @@ class Questions:
     """
 
     def __init__(self, attr: str, options: Options) -> None:
-        import spacy
-
-        self.settings = config("questions")
+        corpus = Corpus("questions", options, _read)
+        self.settings, parts = corpus.settings, corpus.parts
         self.attr = attr
-        self._quick = options.quick
-        nlp = self._nlp = spacy.blank("en")
-        parts = {
-            part: read(nlp, options, self.settings, part, options.few(limit))
-            for part, limit in (("train", 1500), ("dev", 300), ("test", 300))
-        }
         train, test = parts["train"], parts["test"]
         self.source = [example for example in train if not is_question(example)][: options.few(300) or None]
         self.pool = [example for example in (*train, *test) if is_question(example)]
         self.dev = [example for example in parts["dev"] if is_question(example)]
         self.others = [example for example in test if not is_question(example)]
-        component = {**self.settings["component"], "attr": attr}
         # questions contribute attributes; no weight is learned from them here
         everything = [*self.source, *self.pool, *self.dev]
-        features, scored = self.settings["features"], {"others": self.others}
-        self.task = Task(nlp, component, features, everything, scored, quick=options.quick)
+        self.task = corpus.task({"features": self.settings["features"]}, everything, attr=attr)
+        self.task.parts["others"] = self.others
         self.task.data = self.task.data.slice(0, len(self.source))
 
     def train(self, seed: int) -> Floats:
@@ -177,30 +179,3 @@ for _attr, _about, _minutes in (("tag", "the language's own tags", 6), ("pos", "
     experiment(f"questions-{_attr}", f"English questions, {_about}, adapted to by their main verbs", _minutes)(
         partial(_rows, _attr)
     )
-
-
-# The page
-
-
-@section("questions")
-def questions_section(results: Results) -> Section:
-    """Table 1."""
-    lines, gaps, falls = [], dict[str, Gap](), dict[str, float]()
-    for name, attr in (("own", "tag"), ("universal", "pos")):
-        rows = found(results, f"questions-{attr}")
-        gap = gaps[name] = Gap(rows, NOTHING, ALL, "questions")
-        for known in dict.fromkeys(row["known"] for row in rows):
-            line = [name, known, paper_rows("questions").get(known) if name == "own" else None]
-            line += [
-                spread(scores_of(rows, known, score)) for score in ("questions", "main verbs", "as verbs", "others")
-            ]
-            if known in (VERB, TAG):
-                line += [*gap.told(known), f"{gap._replace(most=MORE).share(known):.0%}"]
-            lines.append(line)
-        if rows:
-            falls[name] = mean(scores_of(rows, NOTHING, "others")) - mean(scores_of(rows, TAG, "others"))
-    head = [
-        "tags", "known of questions", "published", "questions", "main verbs", "tagged as verbs", "other sentences",
-        "share of the gap", "by seed", "share of the gap to other questions' tags",
-    ]  # fmt: skip
-    return Section(table(head, lines), {**gaps, "falls": falls})

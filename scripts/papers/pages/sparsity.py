@@ -1,48 +1,17 @@
-"""Sokolovska (2010), section 6.1: which weights of an L2 model matter, on NetTalk and on CoNLL-2000."""
+"""Tables of the page: Sokolovska (2010), section 6.1."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from scripts.papers import _harness
-from scripts.papers._harness import Options, Results, Row, experiment
+from scripts.papers._harness import Results
 from scripts.papers.figures import draw_lines, draw_maps, drawn
-from scripts.papers.page import Section, against, by, columns, expanded, found, paper_rows, section, table
-from scripts.papers.tasks import Task, read
-
-OBSERVATIONS = ("words", "tags")
-MOST = 600
-"""Observations in the figure."""
-
-
-@experiment("hierarchy", "CoNLL-2000: weights of words and of tags above some thresholds", 1)
-def hierarchy(options: Options) -> list[Row]:
-    """Return a row for each threshold: how many weights of (y,x) remain, and of how many words and tags."""
-    import spacy
-
-    settings, nlp = _harness.config("hierarchy"), spacy.blank("en")
-    train, test = (read(nlp, options, settings, part, options.few(300)) for part in ("train", "test"))
-    component = dict(settings["component"])
-    task = Task(nlp, component, settings["features"], train, {"test": test}, quick=options.quick)
-    theta = task.fit(settings["methods"]["SGD"]).theta
-    templates, _ = task.features_of([example.predicted for example in train])
-    weights = task.layout.views(theta).unigrams.reshape(-1, len(task.labels))
-    rows = []
-    for threshold in (0.0, *settings["screening"]["thresholds"]):
-        smaller = np.where(np.abs(theta) > threshold, theta, 0)
-        row: Row = {"threshold": threshold, "active": task.active(smaller), "F1": round(task.score("test", smaller), 2)}
-        for name, template in zip(OBSERVATIONS, templates, strict=True):
-            kept = (np.abs(weights[np.unique(template.features)]) > threshold).sum(axis=1)
-            sizes = np.sort(kept[kept > 0])[::-1]
-            row[name] = {"weights": int(sizes.sum()), "observations": len(sizes), "single": int((sizes == 1).sum())}
-            row[name]["sizes"] = " ".join(map(str, sizes[:MOST])) if threshold else ""
-        rows.append(row)
-    return rows
-
-
-# The page
+from scripts.papers.page import Section, against, beside, by, columns, found, paper_rows, section, table
+from scripts.papers.runs.sparsity import OBSERVATIONS
+from scripts.papers.weights import expanded
 
 
 @section("nettalk-thresholds", "nettalk-methods")
@@ -99,12 +68,10 @@ def hierarchy_section(results: Results) -> Section:
     """Figure 6.3."""
     rows, published = by(found(results, "hierarchy"), "threshold"), paper_rows("hierarchy")
 
-    def beside(place: int, name: str) -> Any:
-        return lambda row: against(published.get(row["threshold"], (None, None))[place], row[name]["weights"])
-
+    both = partial(beside, published, "threshold")
     text = columns(rows.values(), {
         "weights set to 0": lambda row: f"up to {row['threshold']:g}" if row["threshold"] else "none", "F1": "F1",
-        "(y,x), words": beside(0, "words"), "(y,x), tags": beside(1, "tags"),
+        "(y,x), words": both(0, "words.weights"), "(y,x), tags": both(1, "tags.weights"),
         "words with one weight": lambda row: row["words"]["single"] if row["threshold"] else None,
     })  # fmt: skip
     words, tags = ({threshold: row[name]["weights"] for threshold, row in rows.items()} for name in OBSERVATIONS)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from scripts.papers._harness import Options, Results, Row, config, experiment
-from scripts.papers.page import Section, by, columns, found, section
-from scripts.papers.tasks import Task, read
+import numpy as np
+
+from scripts.papers._harness import Options, Row, experiment
+from scripts.papers.corpora import Examples
+from scripts.papers.corpus import Corpus
 
 if TYPE_CHECKING:
-    import numpy as np
     from spacy.language import Language
     from spacy.training import Example
 
@@ -21,7 +22,7 @@ MISSING, OUTSIDE = "missing", "O"
 
 
 def thinned(
-    nlp: Language, pipe: Any, examples: list[Example], share: float, treatment: str, rng: np.random.Generator
+    nlp: Language, pipe: Any, examples: Examples, share: float, treatment: str, rng: np.random.Generator
 ) -> list[Example]:
     """Return examples that lack a share of their tokens' labels, which are `MISSING` or taken for `OUTSIDE`."""
     from spacy.tokens import Doc
@@ -46,38 +47,17 @@ def thinned(
 @experiment("partial", "Spanish entities with labels of training tokens removed", 3)
 def partial_labels(options: Options) -> list[Row]:
     """Train on all labels, and on a part of them with the others missing or taken for "O"."""
-    import numpy as np
-    import spacy
-
-    settings = config("partial")
-    nlp = spacy.blank("es")
-    limit = options.few(300)
-    train, test = (read(nlp, options, settings, part, limit) for part in ("train", "test"))
+    corpus = Corpus("partial", options)
+    settings, nlp, train = corpus.settings, corpus.nlp, corpus.parts["train"]
     runs = [(share, how) for share in settings["removed"]["shares"] for how in (MISSING, OUTSIDE)]
     rows = []
     pipe: Any = None
     for share, treatment in [(0.0, MISSING), *runs]:
         rng = np.random.default_rng(options.seed)
         examples = thinned(nlp, pipe, train, share, treatment, rng) if pipe else train
-        task = Task(
-            spacy.blank("es"), settings["component"], settings["features"], examples, {"test": test},
-            quick=options.quick,
-        )  # fmt: skip
+        task = corpus.task({"features": settings["features"]}, examples)
         pipe = pipe or task.pipe
         trained = task.fit(settings["methods"]["default"])
-        rows.append(
-            task.row(trained, removed=share, treatment=treatment, test=round(task.score("test", trained.theta), 2))
-        )
+        test = round(task.score("test", trained.theta), 2)
+        rows.append(task.row(trained, removed=share, treatment=treatment, test=test))
     return rows
-
-
-@section("partial")
-def partial_section(results: Results) -> Section:
-    """F1 and time against the share of labels that were removed."""
-    rows = found(results, "partial")
-    text = columns(rows, {
-        "labels removed": lambda row: f"{row['removed']:.0%}",
-        "treated as": lambda row: row["treatment"] if row["removed"] else "",
-        "test F1": "test", "seconds": "seconds", "epochs": "iterations",
-    })  # fmt: skip
-    return Section(text, {"run": by(rows, "removed", "treatment")})

@@ -6,13 +6,13 @@ Section 5.2 of Sokolovska (2010) weights documents by clusters; this takes the s
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scripts.papers._harness import Options, Results, Row, config, experiment
-from scripts.papers.page import Section, found, section, table
-from scripts.papers.tasks import Task, read, resolve
+from scripts.papers._harness import Options, Row, experiment, resolve
+from scripts.papers.corpora import read_parts
+from scripts.papers.corpus import Corpus
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,11 +54,8 @@ def drawn_sentences(
 @experiment("shift", "English entities from biased sentences, with weights by texts of the target", 6)
 def shift(options: Options) -> list[Row]:
     """Return a row for each run, seed and way to train."""
-    import spacy
-
-    settings = config("shift")
-    nlp = spacy.blank("en")
-    train, dev, test = (read(nlp, options, settings, part, options.few(400)) for part in ("train", "dev", "test"))
+    corpus = Corpus("shift", options, partial(read_parts, few=400))
+    settings, train = corpus.settings, corpus.parts["train"]
     of_document = documents(options.corpus(settings["files"]["train"]))[: len(train)]
     words = [[token.text for token in example.reference] for example in train]
     headlines = {document: words[i] for i, document in reversed(list(enumerate(of_document)))}
@@ -72,7 +69,6 @@ def shift(options: Options) -> list[Row]:
             target, unbiased, biased = drawn_sentences(rng, prose, sizes, run["shift"])
             about = {"features": run["features"], "shift": run["shift"], "draw": seed}
             kinds = prose[biased].mean(), prose[target].mean()
-            parts = {"dev": dev, "test": test}
             for numbers, weighted in ((unbiased, False), (biased, True))[not run["shift"] :]:
                 weights = {BIASED if weighted else UNBIASED: np.ones(len(numbers))}
                 if weighted:
@@ -81,84 +77,19 @@ def shift(options: Options) -> list[Row]:
                     true = np.where(prose[numbers], kinds[1] / kinds[0], (1 - kinds[1]) / (1 - kinds[0]))
                     weights |= {TRUE: true} if run["shift"] else {}
                 examples = [train[i] for i in numbers]
-                rows += _trained(settings, run["features"], examples, parts, weights, about, quick=options.quick)
+                rows += _trained(corpus, run["features"], examples, weights, about)
     return rows
 
 
 def _trained(
-    settings: dict[str, Any],
-    features: str,
-    examples: list[Example],
-    parts: dict[str, list[Example]],
-    weights: dict[str, NDArray[np.float64]],
-    about: Row,
-    *,
-    quick: bool,
+    corpus: Corpus, features: str, examples: list[Example], weights: dict[str, NDArray[np.float64]], about: Row
 ) -> list[Row]:
-    import spacy
-
-    nlp = spacy.blank("en", vocab=examples[0].reference.vocab)
-    task = Task(nlp, settings["component"], settings["features"][features], examples, parts, quick=quick)
+    task = corpus.task({"features": corpus.settings["features"][features]}, examples)
     rows = []
     for name, values in weights.items():
         task.data = task.data._replace(weights=values)
-        trained = task.fit(settings["methods"]["L-BFGS"])
-        score = {part: round(task.score(part, trained.theta), 2) for part in parts}
+        trained = task.fit(corpus.settings["methods"]["L-BFGS"])
+        score = {part: round(task.score(part, trained.theta), 2) for part in corpus.tested}
         size = float(values.sum() ** 2 / (values**2).sum())
         rows.append({**about, "method": name, "effective size": round(size), **score})
     return rows
-
-
-# The page
-
-
-class Means(NamedTuple):
-    """Averages over the draws of a run: F1 on both parts, the deviation of that on testb, and the effective size."""
-
-    dev: float
-    test: float
-    deviation: float
-    size: float
-
-
-def _means(results: Results, features: str, shifted: bool) -> dict[str, Means]:
-    """Return the averages of each method."""
-    groups: dict[str, list[Row]] = {}
-    for row in found(results, "shift"):
-        if (row["features"], row["shift"]) == (features, shifted):
-            groups.setdefault(row["method"], []).append(row)
-    means = {}
-    for name, rows in groups.items():
-        dev, test, size = (np.array([row[key] for row in rows]) for key in ("dev", "test", "effective size"))
-        means[name] = Means(*map(float, (dev.mean(), test.mean(), test.std(), size.mean())))
-    return means
-
-
-def gap_closed(means: dict[str, Means], method: str) -> float:
-    """Return the share of the gap between biased and unbiased training that a method closes on testb, in per cent."""
-    low, high = means[BIASED].test, means[UNBIASED].test
-    return 100 * (means[method].test - low) / (high - low)
-
-
-def _section(features: str, shifted: bool, results: Results) -> Section:
-    means = _means(results, features, shifted)
-    lines = []
-    for name, one in means.items():
-        closed = [f"{gap_closed(means, name):.0f} %"] if shifted and name not in (UNBIASED, BIASED) else []
-        lines.append([name, round(one.size), one.dev, one.test, one.deviation, *closed])
-    head = ["training", "effective size", "testa", "testb", "+/-", *(["gap closed, testb"] if shifted else [])]
-    return Section(table(head, lines))
-
-
-section("shift-spelling", "shift")(partial(_section, "spelling", True))
-section("shift-none", "shift")(partial(_section, "spelling", False))
-section("shift-words", "shift")(partial(_section, "words", True))
-
-
-@section("shift")
-def shift_section(results: Results) -> Section:
-    """The weighting with the highest F1 on testa."""
-    shifted, none = (_means(results, "spelling", shifted) for shifted in (True, False))
-    best = max((name for name in shifted if name not in (UNBIASED, BIASED, TRUE)), key=lambda name: shifted[name].dev)
-    text = f"The highest F1 on testa under shift has *{best}*."
-    return Section(text, {"best": best, "closed": gap_closed(shifted, best), "none": none})

@@ -1,38 +1,17 @@
-"""Sokolovska (2010) on CoNLL-2003: sparse models along rho1, and other ways to fewer features."""
+"""Tables of the page: Sokolovska (2010) on CoNLL-2003."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from scripts.papers._harness import Options, Results, Row, experiment
-from scripts.papers.chunks import LARGEST, Corpus, score_of
+from scripts.papers._harness import Results, Row
 from scripts.papers.figures import draw_lines, drawn
 from scripts.papers.page import Section, columns, found, section, table
-
-CUT_OFF, INFORMATION = "count cut-off", "mutual information"
-
-
-@experiment("names-selection", "CoNLL-2003, fewer features by count cut-offs and mutual information", 6)
-def selection(options: Options) -> list[Row]:
-    """Return the rows of figures 7.17 and 7.18 for models that are trained on a part of the features."""
-    from spacy_crfseq.training.selection import most_informative
-
-    corpus = Corpus("names", options)
-    method, settings = corpus.settings["methods"]["chosen"], corpus.settings["selection"]
-    rows = []
-    for least in settings["counts"]:
-        task = corpus.task(LARGEST, min_count=least)
-        rows.append(corpus.row(task, task.fit(method), how=CUT_OFF, setting=least))
-    task = corpus.task(LARGEST)
-    for number in settings["information"]:
-        part = most_informative(task.layout, task.data, options.few(number // 100, number))
-        rows.append(corpus.row(task, task.fit(method, layout=part), how=INFORMATION, setting=number))
-    return rows
-
-
-# The page
+from scripts.papers.pages.chunks import score_of
+from scripts.papers.runs.names import CUT_OFF, INFORMATION
 
 THRESHOLD, NORM = "small weights dropped", "L1 norm"
+WAYS = {"THRESHOLD": THRESHOLD, "NORM": NORM, "CUT_OFF": CUT_OFF, "INFORMATION": INFORMATION}
 Point = tuple[int, float, float]
 """Weights left, error and F1 on B."""
 
@@ -88,7 +67,7 @@ def selection_section(results: Results) -> Section:
 
     left, errors = ({how: [point[column] for point in each] for how, each in points.items()} for column in (0, 1))
     text = table(["features left out by", "weights left", "B error %", "B F1"], lines)
-    return Section(text, {"best": best, "left": left, "errors": errors})
+    return Section(text, {**WAYS, "best": best, "left": left, "errors": errors})
 
 
 @drawn("names-path", panels=2)

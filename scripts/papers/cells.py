@@ -1,6 +1,6 @@
-"""Sokolovska (2010), chapters 4 and 5: the estimator weighted by (4.18), simulated and compared with its theory.
+"""Designs over 220 cells, estimators of logistic models on them, and the limits of these by Sokolovska (2010).
 
-Observations are vectors of 10 counts that sum to 3, 220 in all, so that expectations are sums over 220 cells, and a
+An observation is a vector of 10 counts that sum to 3, 220 in all, so that expectations are sums over cells, and a
 thousand fits are a few operations on arrays.
 """
 
@@ -8,14 +8,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-
-from scripts.papers._harness import Options, Results, Row, experiment
-from scripts.papers.figures import COLOURS, drawn
-from scripts.papers.page import Section, by, found, section, table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,15 +18,6 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 WORDS, LENGTH, FLIPPED = 10, 3, 3
-REPETITIONS, CHUNK = 1000, 1000
-PRECISE, MORE = (5_000, 100_000), 10
-"""Sizes at which theory is checked, with so many times the repetitions."""
-SIZES = (10, 20, 30, 50, 100, 200, 500, 1000, 2000, *PRECISE)
-STRENGTHS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
-"""Candidates for rho_n, as multiples of 1 / n; one is chosen for each n on draws of its own."""
-TUNING = 200
-MARKS = (5, 25, 50, 75, 95)
-"""Percentiles that boxes show."""
 ORDINARY, WEIGHTED, SHIMODAIRA = "ordinary", "weighted by (4.18)", "weighted by q1/q0"
 ESTIMATORS = (ORDINARY, WEIGHTED, SHIMODAIRA)
 
@@ -93,9 +79,6 @@ DESIGNS = {
     "shift": make_design(0.017, 0.005, FLIPPED, shift=True),
     "well specified": make_design(0.063, 0.005),
 }
-
-
-# Estimators
 
 
 def sigmoid(values: Array) -> Array:
@@ -223,9 +206,6 @@ def inverse_counts(probabilities: Array, n: int) -> tuple[Array, Array]:
     return mass[:, 1:] @ (1 / m[1:]), mass[:, 0]
 
 
-# The simulation
-
-
 def draw(rng: np.random.Generator, design: Design, n: int, repetitions: int) -> tuple[Array, Array]:
     """Return how often label 1 and label 0 occur in each cell [R, 220], in samples of n observations."""
     cells = np.concatenate([design.train * design.eta, design.train * (1 - design.eta)])
@@ -242,154 +222,3 @@ def estimates(design: Design, sample: tuple[Array, Array], estimator: str, stren
     ones, zeros = weight * sample[0], weight * sample[1]
     n = float(sample[0][0].sum() + sample[1][0].sum())
     return fit(ones, zeros, strength / n * (ones + zeros).sum(axis=1), start)
-
-
-@experiment(
-    "simulation", "Simulated documents: the estimator weighted by (4.18) and the ordinary one against theory", 1
-)
-def simulation(options: Options) -> list[Row]:
-    """Return a row for each design, size of the sample and estimator."""
-    rows = []
-    for design_name, design in DESIGNS.items():
-        for estimator in ESTIMATORS if design_name == "shift" else ESTIMATORS[:2]:
-            limit = theory(design, estimator)
-            for n in SIZES[:: options.few(4, 1)]:
-                rng = np.random.default_rng([options.seed, n])  # the same samples for all estimators
-                repetitions = options.few(50, REPETITIONS * (MORE if n in PRECISE else 1))
-                row = {"design": design_name, "estimator": estimator, "n": n, "repetitions": repetitions}
-                rows.append({**row, **_summary(rng, design, estimator, limit, n, repetitions)})
-    return rows
-
-
-def _summary(rng: np.random.Generator, design: Design, estimator: str, limit: Theory, n: int, repetitions: int) -> Row:
-    q, eta = target_of(design, estimator), design.eta
-    tuning = draw(rng, design, n, TUNING)
-    tried = {rho: risks(estimates(design, tuning, estimator, rho, limit.theta), q, eta).mean() for rho in STRENGTHS}
-    strength = min(tried, key=lambda rho: tried[rho])
-    found = np.concatenate(
-        [
-            estimates(design, draw(rng, design, n, min(CHUNK, repetitions)), estimator, strength, limit.theta)
-            for _ in range(math.ceil(repetitions / CHUNK))
-        ]
-    )
-    figures = {
-        "squared": n * ((found - limit.theta) ** 2).sum(axis=1),
-        "excess": n * (risks(found, q, eta) - limit.risk),
-        "error": errors(found, design.q, eta),
-    }
-    row: Row = {"rho n": strength, "theory": {"squared": limit.squared, "excess": limit.excess, "error": limit.error}}
-    if estimator == WEIGHTED:
-        finite = theory(design, estimator, n)
-        row["finite theory"] = {"squared": finite.squared, "excess": finite.excess}
-    row["bayes"] = design.bayes()
-    row["target risk"] = float(risks(found, design.q, eta).mean())
-    for name, values in figures.items():
-        row[name] = {"mean": float(values.mean()), "percentiles": np.percentile(values, MARKS).tolist()}
-    return row
-
-
-# The page
-
-
-def _section(design: str, estimators: tuple[str, ...], results: Results) -> Section:
-    """Return errors and excess risks beside theory."""
-    chosen = [row for row in found(results, "simulation") if row["design"] == design]
-    rows = by(chosen, "estimator", "n")
-    head = ["estimator", "n", "rho n", "n squared error", "theory", "ratio", "n excess risk", "theory", "ratio"]
-    lines = []
-    for estimator, n in itertools.product(estimators, PRECISE):
-        if row := rows.get((estimator, n)):
-            cells = [
-                cell
-                for name in ("squared", "excess")
-                for cell in (row[name]["mean"], row["theory"][name], f"{_ratio(row, name):.3f}")
-            ]
-            lines.append([estimator, n, row["rho n"], *cells])
-
-    def near(estimator: str, n: int, against: str = "theory") -> bool:
-        return all(abs(_ratio(rows[estimator, n], name, against) - 1) <= 0.05 for name in ("squared", "excess"))
-
-    return Section(table(head, lines), {"near": near})
-
-
-def _ratio(row: Row, name: str, against: str = "theory") -> float:
-    return float(row[name]["mean"] / row[against][name])
-
-
-for _name, _design, _estimators in (("plain", "misspecified", ESTIMATORS[:2]), ("shifted", "shift", ESTIMATORS)):
-    section(f"simulation-{_name}", "simulation")(partial(_section, _design, _estimators))
-
-
-@section("simulation")
-def simulation_section(results: Results) -> Section:
-    """The levels of section 5.1."""
-    rows = by(found(results, "simulation"), "design")
-    right, wrong = rows["well specified"], rows["misspecified"]
-    lines = [
-        ["Bayes error, misspecified, %", 1.7, 100 * wrong["bayes"]],
-        ["error of the best logistic model, %", 9.4, 100 * wrong["theory"]["error"]],
-        ["Bayes error, well specified, %", 6.3, 100 * right["bayes"]],
-    ]
-    return Section(table(["", "published", "ours"], lines))
-
-
-@section("simulation-well-specified", "simulation")
-def errors_section(results: Results) -> Section:
-    """Figure 5.5."""
-    rows = [row for row in found(results, "simulation") if row["design"] == "well specified"]
-    return Section("", {"error": {key: row["error"]["mean"] for key, row in by(rows, "estimator", "n").items()}})
-
-
-LEGEND: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": 2, "fontsize": 8}
-"""Above the panel, where no box is."""
-
-
-def _boxes(axis: Any, results: Results, design: str, name: str, estimators: tuple[str, ...], most: int) -> bool:
-    """Draw a box for each size and estimator: quartiles, 5 % and 95 %; theory as dashed lines."""
-    rows = [row for row in found(results, "simulation") if row["design"] == design and row["n"] <= most]
-    sizes = sorted({row["n"] for row in rows})
-    for i, estimator in enumerate(estimators):
-        own, colour = [row for row in rows if row["estimator"] == estimator], COLOURS[i]
-        boxes = [
-            dict(zip(("whislo", "q1", "med", "q3", "whishi"), row[name]["percentiles"], strict=True)) for row in own
-        ]
-        places = [sizes.index(row["n"]) + 0.26 * (i - (len(estimators) - 1) / 2) for row in own]
-        style = {"color": colour, "linewidth": 1}
-        styles = dict.fromkeys(("boxprops", "medianprops", "whiskerprops", "capprops"), style)
-        axis.bxp(boxes, positions=places, widths=0.2, showfliers=False, manage_ticks=False, **styles)
-        axis.plot([], [], color=colour, label=estimator)
-        if own and name != "error":
-            axis.axhline(own[0]["theory"][name], color=colour, linestyle="--", linewidth=1)
-    axis.set_xticks(range(len(sizes)), [f"{n:,}" for n in sizes], rotation=60)
-    axis.set(xlabel="n")
-    return bool(rows)
-
-
-@drawn("simulation", panels=2)
-def draw_simulation(axes: Any, results: Results) -> bool:
-    """Draw figures 5.1 and 5.2."""
-    return _draw_pair(axes, results, "misspecified", ESTIMATORS[:2])
-
-
-@drawn("simulation-shift", panels=2)
-def draw_shift(axes: Any, results: Results) -> bool:
-    """Draw figures 5.3 and 5.4."""
-    return _draw_pair(axes, results, "shift", ESTIMATORS)
-
-
-def _draw_pair(axes: Any, results: Results, design: str, estimators: tuple[str, ...]) -> bool:
-    there = False
-    for axis, name, label in zip(axes, ("squared", "excess"), ("n squared error", "n excess risk"), strict=True):
-        there = _boxes(axis, results, design, name, estimators, PRECISE[-1])
-        axis.set(yscale="log", ylabel=label)
-    axes[0].legend(**LEGEND)
-    return there
-
-
-@drawn("simulation-well-specified")
-def draw_well_specified(axis: Any, results: Results) -> bool:
-    """Draw figure 5.5."""
-    there = _boxes(axis, results, "well specified", "error", ESTIMATORS[:2], PRECISE[0])
-    axis.set(ylabel="probability of error")
-    axis.legend(**LEGEND)
-    return there

@@ -1,0 +1,1 @@
+"""Tables and figures of the page, one module for each module of runs."""

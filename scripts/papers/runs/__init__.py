@@ -1,0 +1,1 @@
+"""The experiments: each module registers runs that return rows."""
