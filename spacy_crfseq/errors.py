@@ -63,21 +63,21 @@ def count_of(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def near(name: str, known: Iterable[str], least: float = 0.6) -> str | None:
+def near(name: str, choices: Iterable[str], least: float = 0.6) -> str | None:
     """Return the known name that is nearest to one that may be misspelt, None if none is near.
 
     least (float): Share of the letters that they must have in common; see `difflib.get_close_matches`.
     Case does not matter for nearness, nor what precedes and follows the name of a function: "lbfgs" is near
     "spacy_crfseq.LBFGS.v1".
     """
-    short = {_short(other): other for other in sorted(known)}
+    short = {_short(other): other for other in sorted(choices)}
     matches = get_close_matches(_short(name), short, n=1, cutoff=least)
     return short[matches[0]] if matches else None
 
 
-def suggest(name: str, known: Iterable[str]) -> str:
+def suggest(name: str, choices: Iterable[str]) -> str:
     """Return a sentence that lists the known names, after the one that is `near` if there is any."""
-    names = sorted(known)
+    names = sorted(choices)
     meant = near(name, names)
     hint = f"Did you mean {meant!r}? " if meant else ""
     return f"{hint}Known: {', '.join(names) or 'none'}."

@@ -57,22 +57,22 @@ def sequence_accuracy_score(y_true: Labels, y_pred: Labels) -> float:
 
     RAISES DataError: If the numbers of sequences differ.
     """
-    matches = [list(gold) == list(found) for gold, found in _pairs(y_true, y_pred)]
+    matches = [list(gold) == list(predicted) for gold, predicted in _pairs(y_true, y_pred)]
     return sum(matches) / len(matches) if matches else 0.0
 
 
 def _flat(name: str, y_true: Labels, y_pred: Labels, **kwargs: Any) -> Any:
     from sklearn import metrics
 
-    gold, found = ([*chain.from_iterable(side)] for side in zip(*_pairs(y_true, y_pred), strict=True))
-    return getattr(metrics, name)(gold, found, **kwargs)
+    gold, predicted = ([*chain.from_iterable(side)] for side in zip(*_pairs(y_true, y_pred), strict=True))
+    return getattr(metrics, name)(gold, predicted, **kwargs)
 
 
 def _pairs(y_true: Labels, y_pred: Labels) -> list[tuple[Sequence[str], Sequence[str]]]:
-    gold, found = list(y_true), list(y_pred)
-    if len(gold) != len(found):
-        raise DataError(f"y_true has {len(gold)} sequences, but y_pred has {len(found)}.")
-    return list(zip(gold, found, strict=True))
+    gold, predicted = list(y_true), list(y_pred)
+    if len(gold) != len(predicted):
+        raise DataError(f"y_true has {len(gold)} sequences, but y_pred has {len(predicted)}.")
+    return list(zip(gold, predicted, strict=True))
 
 
 class LabelScore(NamedTuple):
@@ -86,16 +86,16 @@ class LabelScore(NamedTuple):
     f1: float
 
 
-def log_scores(gold: Labels, found: Labels, labels: Sequence[str]) -> dict[str, Any]:
+def log_scores(gold: Labels, predicted: Labels, labels: Sequence[str]) -> dict[str, Any]:
     """Return the scores that CRFsuite logs after an iteration, by their names in the log of python-crfsuite.
 
     Macro averages are over all labels; sequences without tokens are not counted.
     """
-    gold, found = list(gold), list(found)
-    pairs = [*zip(chain.from_iterable(gold), chain.from_iterable(found), strict=True)]
+    gold, predicted = list(gold), list(predicted)
+    pairs = [*zip(chain.from_iterable(gold), chain.from_iterable(predicted), strict=True)]
     columns = Counter(a for a, b in pairs if a == b), Counter(b for _, b in pairs), Counter(a for a, _ in pairs)
     counts = np.array([[column[label] for column in columns] for label in labels])
-    whole = [list(a) == list(b) for a, b in zip(gold, found, strict=True) if len(a)]
+    whole = [list(a) == list(b) for a, b in zip(gold, predicted, strict=True) if len(a)]
     table = np.nan_to_num(rates(counts))
     scores = {
         label: LabelScore(*row, *numbers)

@@ -186,7 +186,7 @@ def fit_temperature(probabilities_at: Callable[[float], ArrayLike], correct: Arr
         middle = lower
     points = middle + FINE
     p, losses = [at(point)[0] for point in points.tolist()], np.array([at(point)[1] for point in points.tolist()])
-    costs, odds = losses.sum(axis=1) + 0.5 * (points / SPREAD) ** 2, [_log_odds(each) for each in p]
+    costs, odds = losses.sum(axis=1) + 0.5 * (points / SPREAD) ** 2, [_log_odds(values) for values in p]
     held_out = np.empty(n)
     for number in range(losses.shape[1]):
         own, best = home == number, _lowest(points, costs - losses[:, number])

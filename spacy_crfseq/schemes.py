@@ -184,9 +184,9 @@ def describe_invalid(tags: Sequence[str], index: int, scheme: str) -> str:
     """Return a clause that describes the error at `index`, as found by `find_invalid`."""
     tag = tags[index]
     if not _is_known(tag, scheme):
-        known = ", ".join(p if p == OUTSIDE else f"{p}-TYPE" for p in LETTERS.get(scheme, ""))
+        choices = ", ".join(p if p == OUTSIDE else f"{p}-TYPE" for p in LETTERS.get(scheme, ""))
         article = "an" if scheme[0] in "AEIOU" else "a"
-        return f"tag {tag!r} is not {article} {scheme} tag ({known})"
+        return f"tag {tag!r} is not {article} {scheme} tag ({choices})"
     previous = tags[index - 1] if index else OUTSIDE
     place = "last" if may_follow(previous, tag, scheme) else "first"
     what = f"follow {previous!r}" if place == "first" and index else f"be the {place} of a sequence"
@@ -301,17 +301,17 @@ def occurrence_rules(
     RAISES ConfigError: If one is unknown or occurs twice, or if there are more than `MOST_LIMITED` of them.
     """
     kinds = list(labels) if scheme == "plain" else [split_tag(tag)[1] for tag in labels]
-    known = [kind for kind in dict.fromkeys(kinds) if kind or scheme == "plain"]
+    choices = [kind for kind in dict.fromkeys(kinds) if kind or scheme == "plain"]
     for setting, names in (("once", once), ("order", order)):
         if isinstance(names, str) or not all(isinstance(name, str) for name in names):
             raise ConfigError(f"{setting} is {names!r}, but must be a list of labels.")
-    once = known if ANY in once else once
+    once = choices if ANY in once else once
     limited = list(dict.fromkeys([*once, *order]))
     for setting, names in (("once", once), ("order", order)):
         for number, name in enumerate(names):
-            if name not in known:
+            if name not in choices:
                 raise ConfigError(
-                    f"{setting} names {name!r}, which is no label of the component. {suggest(name, known)}"
+                    f"{setting} names {name!r}, which is no label of the component. {suggest(name, choices)}"
                 )
             if name in names[:number]:
                 raise ConfigError(f"{setting} names {name!r} twice: leave one of them out.")

@@ -174,8 +174,8 @@ def shards(
     """
     tokens = max(1, times * SHARD_FLOATS // max(1, floats_per_token))
     if n_threads > 1 and len(offsets) > 1:
-        each = -(-int(offsets[-1] - offsets[0]) // n_threads)
-        tokens = max(1, -(-each // max(1, -(-each // tokens))))
+        share = -(-int(offsets[-1] - offsets[0]) // n_threads)
+        tokens = max(1, -(-share // max(1, -(-share // tokens))))
     first, n = 0, len(offsets) - 1
     while first < n:
         last = int(np.searchsorted(offsets, offsets[first] + tokens, side="right")) - 1

@@ -189,15 +189,15 @@ Verbose = Annotated[
 ]
 
 
-def read_overrides(args: list[str], known: Collection[str] = ()) -> dict[str, Any]:
+def read_overrides(args: list[str], names: Collection[str] = ()) -> dict[str, Any]:
     """Return config overrides from ``--section.key value`` arguments and spaCy's environment variable.
 
-    known: The options of the command, to suggest one.
+    names: The options of the command, to suggest one.
     RAISES typer.BadParameter: On an option that is neither an override nor one of the command's.
     """
     for arg in args:
         if arg.startswith("-") and "." not in arg.partition("=")[0] and not re.match(r"-\d", arg):
-            near = get_close_matches(arg.partition("=")[0], known, n=1)
+            near = get_close_matches(arg.partition("=")[0], names, n=1)
             hint = f"Did you mean {near[0]}?" if near else "Overrides of the config name a section: --paths.train FILE."
             raise typer.BadParameter(f"{arg}: no such option. {hint}")
     overrides: dict[str, Any] = parse_config_overrides(list(args))

@@ -141,19 +141,19 @@ def _sentence(path: Path, comments: dict[str, str], rows: list[_Row], document: 
 
 def _spaces_of(text: str, forms: Sequence[str], spaces: list[bool]) -> list[bool]:
     """Return whether white space follows each word [T], given its form in the text; `spaces` if the text has others."""
-    found, at = list[bool](), 0
+    is_blank, at = list[bool](), 0
     for form in forms:
         if not text.startswith(form, at):
             return spaces
         if not form:  # inside a multiword token: the space behind the form is that of the last word
-            found.append(found[-1])
-            found[-2] = False
+            is_blank.append(is_blank[-1])
+            is_blank[-2] = False
             continue
         end = at = at + len(form)
         while at < len(text) and text[at].isspace():
             at += 1
-        found.append(at > end)
-    return spaces if at < len(text) else [*found[:-1], spaces[-1]]  # the text ends with its last letter
+        is_blank.append(at > end)
+    return spaces if at < len(text) else [*is_blank[:-1], spaces[-1]]  # the text ends with its last letter
 
 
 def _columns(path: Path, words: list[_Row]) -> dict[str, list[str]]:

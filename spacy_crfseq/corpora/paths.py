@@ -112,8 +112,8 @@ def _files_of(path: Path) -> list[Path]:
     if not (path.is_dir() or is_pattern):
         what = "this is a device or a pipe" if path.exists() else f"no such file or folder (in {Path.cwd()})"
         raise FormatError(path, 0, f"{what}.")
-    found = [path] if path.is_dir() else Path(path.anchor).glob(str(path.relative_to(path.anchor)))
-    files = [file for name in found for file in (name.rglob("*") if name.is_dir() else [name])]
+    places = [path] if path.is_dir() else Path(path.anchor).glob(str(path.relative_to(path.anchor)))
+    files = [file for name in places for file in (name.rglob("*") if name.is_dir() else [name])]
     files = sorted({file for file in files if file.is_file() and not _is_hidden(file, path)})
     if not files:
         raise ConfigError(f"{path}: there is no file {'of this pattern' if is_pattern else 'in this folder'}.")

@@ -75,10 +75,10 @@ def find_scheme(sequences: Iterable[Sequence[str]]) -> str:
         counts = Counter[str]()
         for tag, n in tags.items():
             counts[f"{tag[0]}-"] += n
-        found = ", ".join(f"{n:,} {prefix}" for prefix, n in counts.most_common())
+        prefixes = ", ".join(f"{n:,} {prefix}" for prefix, n in counts.most_common())
         some = ", ".join(tag for tag, _ in tags.most_common(6))
         schemes = ", ".join(f"{name} ({' '.join(letters)})" for name, letters in LETTERS.items())
-        raise DataError(f"the tags ({some}, ...) fit no scheme: their prefixes are {found}. Known: {schemes}.")
+        raise DataError(f"the tags ({some}, ...) fit no scheme: their prefixes are {prefixes}. Known: {schemes}.")
     return "IOB1" if scheme == "IOB2" else scheme  # which has the same prefixes, and breaks no rule
 
 

@@ -213,8 +213,8 @@ class CRF:
             held_out = read_labels(y_dev, dev[1], "y_dev")
 
             def evaluate(theta: Floats) -> float:
-                found = training.model(theta).labels(*dev)
-                scores.update(log_scores(split(held_out, dev[1]), split(found, dev[1]), labels))
+                predicted = training.model(theta).labels(*dev)
+                scores.update(log_scores(split(held_out, dev[1]), split(predicted, dev[1]), labels))
                 return float(scores["item_accuracy"])
 
         labels = list(map(str, dict.fromkeys([*gold, *held_out])))

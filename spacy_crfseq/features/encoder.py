@@ -285,18 +285,24 @@ class Block:
 class GrowingBlock(Block):
     """A block in which new features get the next ids.
 
-    known (KnownFeatures | None): Features of a trained model, which get the first ids.
+    known_features (KnownFeatures | None): Features of a trained model, which get the first ids.
     """
 
-    def __init__(self, plan: Plan, lexicon: Lexicon, columns: Sequence[str], known: KnownFeatures | None) -> None:
+    def __init__(
+        self, plan: Plan, lexicon: Lexicon, columns: Sequence[str], known_features: KnownFeatures | None
+    ) -> None:
         super().__init__(
-            plan, lexicon, columns, HashIndex(None if known is None else known.keys), empty_tables(plan, lexicon.width)
+            plan,
+            lexicon,
+            columns,
+            HashIndex(None if known_features is None else known_features.keys),
+            empty_tables(plan, lexicon.width),
         )
         self._templates, self._origins, self.n_known = Growable(np.uint16), list[tuple[int, Hashes]](), 0
-        if known is not None:
-            self.n_known = len(known.keys)
-            self._templates.append(known.templates)
-            self._origins.append((KNOWN, known.keys[None]))
+        if known_features is not None:
+            self.n_known = len(known_features.keys)
+            self._templates.append(known_features.templates)
+            self._origins.append((KNOWN, known_features.keys[None]))
 
     @property
     def features(self) -> CollectedFeatures:
@@ -411,7 +417,7 @@ class GrowingEncoder(Encoder[GrowingBlock]):
     """An encoder that collects the features of training texts.
 
     lexicon (Lexicon): Without a word; see `new_lexicon`.
-    known (tuple | None): Features of a trained model, by block, which get the first ids.
+    known_features (tuple | None): Features of a trained model, by block, which get the first ids.
     has_words (bool): Whether it collects words, too, for a tag dictionary.
     """
 
@@ -420,11 +426,11 @@ class GrowingEncoder(Encoder[GrowingBlock]):
         unigrams: Plan,
         bigrams: Plan,
         lexicon: Lexicon,
-        known: tuple[KnownFeatures, KnownFeatures] | None = None,
+        known_features: tuple[KnownFeatures, KnownFeatures] | None = None,
         has_words: bool = False,
     ) -> None:
         self.columns, self.dictionary_words = list(column_names(unigrams, bigrams)), HashIndex() if has_words else None
-        self._lexicon, first = lexicon, known or (None, None)
+        self._lexicon, first = lexicon, known_features or (None, None)
         self.unigrams = GrowingBlock(unigrams, lexicon, self.columns, first[0])
         self.bigrams = GrowingBlock(bigrams, lexicon, self.columns, first[1])
 

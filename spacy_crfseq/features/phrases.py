@@ -208,15 +208,15 @@ class Phrases:
         """Return the phrases in a Doc with the names of their lists; those of different lists may overlap."""
         strings: dict[int, str] = {}
         (sets,) = self.read("", [doc], strings).values()
-        found, begun = list[TagSpan](), dict[str, int]()
+        spans, begun = list[TagSpan](), dict[str, int]()
         for token, (first, last) in enumerate(pairwise(sets.ptr.tolist())):
             for value in sets.values[first:last].tolist():
                 name, _, place = strings[value].rpartition("-")
                 if place in "BS":
                     begun[name] = token
                 if place in "ES":
-                    found.append(TagSpan(begun[name], token + 1, name))
-        return found
+                    spans.append(TagSpan(begun[name], token + 1, name))
+        return spans
 
     def _words(self, docs: Sequence[Any]) -> Ints:
         """Return the rows [T] of the words in the columns of hashes, adding new words."""

@@ -41,7 +41,7 @@ def cover(
     lengths = np.diff(offsets)
     impossible = np.repeat(~posterior._replace(allowed=allowed).possible(), lengths)
     allowed[impossible] = True if posterior.allowed is None else posterior.allowed[impossible]
-    found = posterior._replace(allowed=allowed).decode(decoder, n_threads)
+    decoded = posterior._replace(allowed=allowed).decode(decoder, n_threads)
     n_new = np.append(0, np.cumsum(new & ~impossible))
-    changed: Ints = np.where(np.repeat(np.diff(n_new[offsets]) > 0, lengths), found, labels)
+    changed: Ints = np.where(np.repeat(np.diff(n_new[offsets]) > 0, lengths), decoded, labels)
     return changed

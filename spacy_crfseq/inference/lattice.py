@@ -68,8 +68,8 @@ class Lattice(NamedTuple):
         n_tokens, n = self.scores.emissions.shape
         steps = np.array(np.broadcast_to(self.scores.transitions, (n_tokens, n, n)), order="C")
         scores, log_z = self.scores._replace(transitions=steps), np.zeros(len(self.offsets) - 1)
-        grad, ones = scores.zeros_like(), np.ones(len(log_z))
-        kernels.lattice.log_loss(scores, self.offsets, kernels.lattice.NO_LABELS, ones, grad, log_z=log_z)
+        grad, unit_weights = scores.zeros_like(), np.ones(len(log_z))
+        kernels.lattice.log_loss(scores, self.offsets, kernels.lattice.NO_LABELS, unit_weights, grad, log_z=log_z)
         self._possible(log_z)
         return grad.transitions
 

@@ -87,8 +87,8 @@ class Costs:
         With a candidate set, the labels outside the set are wrong, at the lowest cost for one of the set.
         """
         emissions, costs = scores.emissions.copy(), self.costs(len(scores.start)).astype(scores.start.dtype)
-        known = np.flatnonzero(batch.gold >= 0)
-        emissions[known] += costs[batch.gold[known]]
+        labelled = np.flatnonzero(batch.gold >= 0)
+        emissions[labelled] += costs[batch.gold[labelled]]
         partly = np.flatnonzero(batch.gold < MISSING)
         if len(partly):
             of_sets = [

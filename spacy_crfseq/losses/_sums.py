@@ -75,7 +75,7 @@ def log_losses(scores: Scores, batch: Batch) -> NDArray[np.float64]:
     gold = batch.gold[:, None]
     wrong = (gold >= 0) & (gold != np.arange(scores.emissions.shape[1]))
     agreeing = scores._replace(emissions=np.where(wrong, scores.emissions.dtype.type(-np.inf), scores.emissions))
-    log_sums = [kernels.lattice.log_partitions(each, batch.offsets) for each in (scores, agreeing)]
+    log_sums = [kernels.lattice.log_partitions(of_scores, batch.offsets) for of_scores in (scores, agreeing)]
     return np.maximum(log_sums[0] - log_sums[1], 0)  # rounding
 
 
@@ -137,9 +137,9 @@ def over_partly_known(scores: Scores, batch: Batch, numbers: Offsets, grad: Scor
     """
     grouped, weights = _make_views(batch, numbers), batch.weights[numbers]
     views, group, owner, factor = grouped
-    known = weights[owner] * factor
+    token_weights = weights[owner] * factor
     if phi is None and len(group) == len(factor):  # the derivatives are known in advance
-        log_sums = expectations(scores, views, known, grad)
+        log_sums = expectations(scores, views, token_weights, grad)
         return float(weights @ _losses(grouped, log_sums, len(weights)))
     log_sums = expectations(scores, views, np.ones(len(group)), None)
     groups = np.full(len(factor), -np.inf)
@@ -147,7 +147,7 @@ def over_partly_known(scores: Scores, batch: Batch, numbers: Offsets, grad: Scor
     u = _losses(grouped, groups, len(weights))
     value, slope = (u, np.ones_like(u)) if phi is None else phi(u)
     shares = np.exp(log_sums - np.where(groups > -np.inf, groups, 0)[group])
-    expectations(scores, views, (known * slope[owner])[group] * shares, grad)
+    expectations(scores, views, (token_weights * slope[owner])[group] * shares, grad)
     return float(weights @ value)
 
 
@@ -186,11 +186,11 @@ def _make_views(batch: Batch, numbers: Offsets) -> _GroupedViews:
     bounds = np.concatenate([[0], np.cumsum(lengths)])
     tokens = np.arange(bounds[-1]) + np.repeat(begins - bounds[:-1], lengths)
     gold = batch.gold[tokens]
-    known = np.ones((len(tokens), n_labels), np.bool_)
+    permitted = np.ones((len(tokens), n_labels), np.bool_)
     labelled, partly = np.flatnonzero(gold >= 0), np.flatnonzero(gold < MISSING)
-    known[labelled] = False
-    known[labelled, gold[labelled]] = True
-    known[partly] = batch.candidates.sets[MISSING - 1 - gold[partly]]
+    permitted[labelled] = False
+    permitted[labelled, gold[labelled]] = True
+    permitted[partly] = batch.candidates.sets[MISSING - 1 - gold[partly]]
     in_batch = set((MISSING - 1 - gold[partly]).tolist())
     owner, n = np.arange(len(numbers)), len(numbers)
     n_spans = np.zeros(n)
@@ -201,7 +201,7 @@ def _make_views(batch: Batch, numbers: Offsets) -> _GroupedViews:
         for place in np.flatnonzero(gold == MISSING - 1 - span.number).tolist():
             number = int(np.searchsorted(bounds, place, side="right")) - 1
             first, last = int(bounds[number]), int(bounds[number + 1])
-            partings = _partings(known[first:last], span, place - first)
+            partings = _partings(permitted[first:last], span, place - first)
             parts += [(tokens[first:last], allowed) for allowed in partings]
             groups += [len(owners)] * len(partings)
             if partings:
@@ -212,7 +212,7 @@ def _make_views(batch: Batch, numbers: Offsets) -> _GroupedViews:
     runs = np.cumsum([0, len(tokens), inner.sum(), *(len(part) for part, _ in parts)]).tolist()
     views = LabelViews(
         np.concatenate([tokens, tokens[inner], *(part for part, _ in parts)]),
-        np.concatenate([np.ones_like(known), known[inner], *(allowed for _, allowed in parts)]),
+        np.concatenate([np.ones_like(permitted), permitted[inner], *(allowed for _, allowed in parts)]),
         np.concatenate([bounds, runs[1] + np.cumsum(lengths[kept]), runs[3:]]).astype(np.int64),
         [slice(first, last) for first, last in pairwise(runs)],
     )
@@ -224,13 +224,13 @@ def _make_views(batch: Batch, numbers: Offsets) -> _GroupedViews:
     )
 
 
-def _partings(known: Bools, span: IncorrectSpan, begin: int) -> list[Bools]:
+def _partings(allowed: Bools, span: IncorrectSpan, begin: int) -> list[Bools]:
     # the labels [n, L] of labellings that deviate from a span at its first token, at its second and so on: none if the
     # sequence is too short for the span, or if the known labels allow no other labelling
-    if begin + span.n_tokens > len(known):
+    if begin + span.n_tokens > len(allowed):
         return []
-    partings, agreeing = [], known.copy()
-    for token, labels in zip(range(begin, len(known)), span.labels, strict=False):
+    partings, agreeing = [], allowed.copy()
+    for token, labels in zip(range(begin, len(allowed)), span.labels, strict=False):
         parting = agreeing.copy()
         parting[token] &= ~labels
         agreeing[token] &= labels

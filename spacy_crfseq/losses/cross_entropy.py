@@ -161,8 +161,8 @@ def _targets(batch: Batch, tokens: Offsets, weights: NDArray[np.float64]) -> _Ta
     opens, closes = np.zeros(n_tokens, np.bool_), np.zeros(n_tokens, np.bool_)
     filled = batch.offsets[:-1] < batch.offsets[1:]
     opens[batch.offsets[:-1][filled]], closes[batch.offsets[1:][filled] - 1] = True, True
-    known = soft | hard
-    paired = np.flatnonzero(known[1:] & known[:-1] & ~opens[1:]) + 1
+    has_targets = soft | hard
+    paired = np.flatnonzero(has_targets[1:] & has_targets[:-1] & ~opens[1:]) + 1
     says = np.ones(n_tokens, np.bool_)  # whether a token's distribution says what stands before it
     says[entry_tokens[before == MISSING]] = False
     together = says[paired] & soft[paired] & soft[paired - 1]
@@ -178,7 +178,7 @@ def _targets(batch: Batch, tokens: Offsets, weights: NDArray[np.float64]) -> _Ta
     follows[paired[together]] = True
     entropy = _entropy(entry_tokens, before, labels, values, follows, of_token)
     return _Targets(
-        known, entry_tokens, labels, values * of_token[entry_tokens], ptr,
+        has_targets, entry_tokens, labels, values * of_token[entry_tokens], ptr,
         pair_tokens, np.concatenate([before[own], labels[left]]), np.concatenate([labels[own], labels[right]]),
         pair_values * of_token[pair_tokens], opens[entry_tokens], closes[entry_tokens], of_token,
         entropy,
@@ -227,8 +227,8 @@ def _over_unknown(scores: Scores, batch: Batch, targets: _Targets, grad: Scores)
     if not len(begins):
         return 0.0
     ends = np.flatnonzero(unknown & (opens[1:] | ~np.append(unknown[1:], False))) + 1
-    known, zero = targets.known[:, None], scores.emissions.dtype.type(0)
-    inner, value = scores._replace(emissions=np.where(known, zero, scores.emissions)), 0.0
+    has_targets, zero = targets.known[:, None], scores.emissions.dtype.type(0)
+    inner, value = scores._replace(emissions=np.where(has_targets, zero, scores.emissions)), 0.0
     for from_start in (False, True):
         for to_end in (False, True):
             chosen = (opens[begins] == from_start) & (opens[ends] == to_end)
@@ -238,7 +238,7 @@ def _over_unknown(scores: Scores, batch: Batch, targets: _Targets, grad: Scores)
             counts = part.zeros_like()
             log_sums = expectations(part, views, factors, counts)
             value += float(factors @ log_sums)
-            grad.emissions[:] -= np.where(known, zero, counts.emissions)
+            grad.emissions[:] -= np.where(has_targets, zero, counts.emissions)
             grad.transitions[:] -= counts.transitions
             grad.start[:] -= counts.start if from_start else nothing
             grad.end[:] -= counts.end if to_end else nothing

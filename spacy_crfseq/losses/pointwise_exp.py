@@ -30,5 +30,5 @@ class PointwiseExp(Pointwise):
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
         loss = super().__call__(scores, batch, grad)
-        known = np.concatenate([[0], np.cumsum(batch.gold >= 0)])[batch.offsets]  # kernels sum P^-1 - 1
-        return loss + float(batch.weights @ np.diff(known))
+        n_labelled = np.concatenate([[0], np.cumsum(batch.gold >= 0)])[batch.offsets]  # kernels sum P^-1 - 1
+        return loss + float(batch.weights @ np.diff(n_labelled))

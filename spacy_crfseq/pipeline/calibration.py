@@ -54,8 +54,8 @@ class CalibrationFit(NamedTuple):
 
     def __str__(self) -> str:
         if self.after != self.after:
-            found = f"{self.total:,} {self.unit}, {self.wrong:,} of them wrong"
-            return f"probabilities are not calibrated: too few predictions on the dev corpus ({found})"
+            counts = f"{self.total:,} {self.unit}, {self.wrong:,} of them wrong"
+            return f"probabilities are not calibrated: too few predictions on the dev corpus ({counts})"
         what = f"temperature {self.temperature:.2f}{' and a curve' if self.curves else ''}"
         return f"{what}, ECE {self.before:.3f} -> {self.after:.3f} (dev corpus, cross-fitted)"
 

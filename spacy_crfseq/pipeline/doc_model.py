@@ -300,8 +300,8 @@ class DocModel:
                     f"and lower than the largest weight, {largest:.4g}."
                 )
             names, n_sequences = names_left(self.feature_names, crf, compact), self.n_sequences
-            encoder, known = self.encoder_of(compact), self.largest_names()
-            self.start(compact, encoder, n_sequences, seen_all=True, names=names, largest=known)
+            encoder, largest_names = self.encoder_of(compact), self.largest_names()
+            self.start(compact, encoder, n_sequences, seen_all=True, names=names, largest=largest_names)
 
     # Docs as numbers
 
@@ -312,11 +312,11 @@ class DocModel:
         return new_lexicon(*plans, read)
 
     def growing_encoder(
-        self, strings: dict[int, str], known: tuple[KnownFeatures, KnownFeatures] | None = None
+        self, strings: dict[int, str], known_features: tuple[KnownFeatures, KnownFeatures] | None = None
     ) -> GrowingEncoder:
-        """Return an encoder that collects features, and the `strings` they are made of; `known` as in its class."""
+        """Return an encoder that collects features, and their `strings`; `known_features` as in its class."""
         has_words = bool(self.method.tag_dictionary_size)
-        return GrowingEncoder(*self.features.plans(), self.lexicon(strings), known, has_words)
+        return GrowingEncoder(*self.features.plans(), self.lexicon(strings), known_features, has_words)
 
     def joining_encoder(self) -> FrozenEncoder:
         """Return an encoder for the features of this model whose texts can be joined."""

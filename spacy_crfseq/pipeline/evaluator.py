@@ -52,10 +52,10 @@ class Evaluator:
 
     def __call__(self, theta: Floats) -> float:
         """Return the score of parameters."""
-        predicted, gold, known = self._decode(theta), self._gold, self._known
+        predicted, gold, is_known = self._decode(theta), self._gold, self._known
         if self._table is None:
-            return float((predicted == gold)[known].mean()) if known.any() else 0.0
-        return span_f1(np.where(known, predicted, MISSING), gold, self._encoded.offsets, self._table).f1
+            return float((predicted == gold)[is_known].mean()) if is_known.any() else 0.0
+        return span_f1(np.where(is_known, predicted, MISSING), gold, self._encoded.offsets, self._table).f1
 
     def scores(self, theta: Floats) -> DevScores:
         """Return the scores that `nlp.evaluate` finds on the Docs, None where they are not plain (`_is_plain`)."""
@@ -97,7 +97,7 @@ class Evaluator:
 
         words (Posterior): The distribution of the labels of the words.
         """
-        method, gold, known, offsets = self._model.method, self._gold, self._known, self._encoded.offsets
+        method, gold, is_known, offsets = self._model.method, self._gold, self._known, self._encoded.offsets
         if is_local(method.loss):
             return None
         labels = words.decode(method.decoder)
@@ -106,12 +106,12 @@ class Evaluator:
         if self._table is None:
 
             def of_tags(temperature: float) -> NDArray[np.float64]:
-                return words._replace(temperature=temperature).label_probabilities(labels)[known]
+                return words._replace(temperature=temperature).label_probabilities(labels)[is_known]
 
-            return fit_calibration(of_tags, (labels == gold)[known], text[known], n_texts, plain=True)
+            return fit_calibration(of_tags, (labels == gold)[is_known], text[is_known], n_texts, plain=True)
         spans = spans_of(labels, offsets, self._table)
         right = correct_spans(spans, spans_of(gold, offsets, self._table), len(gold))
-        n_unknown = np.append(0, np.cumsum(~known))
+        n_unknown = np.append(0, np.cumsum(~is_known))
         judged = n_unknown[spans.start] == n_unknown[spans.end]
         starts, ends = spans.start[judged], spans.end[judged]
 

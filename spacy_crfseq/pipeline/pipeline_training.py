@@ -247,7 +247,7 @@ class PipelineTraining(NamedTuple):
         return TrainingResults(results, False)
 
     def score(
-        self, losses: dict[str, float], known: Mapping[str, DevScores] | None = None, *, scoring: bool = True
+        self, losses: dict[str, float], dev_scores: Mapping[str, DevScores] | None = None, *, scoring: bool = True
     ) -> dict[str, Any]:
         """Evaluate the pipeline and store the scores in its meta as ``spacy train`` does, with the loss per token.
 
@@ -255,7 +255,7 @@ class PipelineTraining(NamedTuple):
         scoring (bool): Whether to evaluate at all; without, a pipeline of several components has no scores.
         """
         nlp = self.nlp
-        scores = scores_alone(nlp, known or {})
+        scores = scores_alone(nlp, dev_scores or {})
         if scores is None:
             dev = list(self.read_dev()) if scoring else []
             scores = nlp.evaluate(dev) if dev else {}
@@ -287,12 +287,12 @@ class PipelineTraining(NamedTuple):
         best = {name: (result.best, result.fitted_to_best) for name, result in results.items()}
         ends = {name: result.history[-1] for name, result in results.items()}
         bests = {name: result.best_iteration for name, result in results.items()}
-        known = {name: result.scores_of_last for name, result in results.items()}
-        scores = self._use(last, ends, known, scoring=scoring)
+        dev_scores = {name: result.scores_of_last for name, result in results.items()}
+        scores = self._use(last, ends, dev_scores, scoring=scoring)
         self.save(output / LAST)
         if not all(np.array_equal(best[name][0], last[name][0]) for name in results):
-            known = {name: result.scores_of_best for name, result in results.items()}
-            scores = self._use(best, bests, known, scoring=scoring)
+            dev_scores = {name: result.scores_of_best for name, result in results.items()}
+            scores = self._use(best, bests, dev_scores, scoring=scoring)
         self.save(output / BEST)
         return Outcome(output / BEST, output / LAST, scores, reasons, untrained, interrupted)
 
@@ -300,7 +300,7 @@ class PipelineTraining(NamedTuple):
         self,
         weights: Mapping[str, tuple[Floats, dict[str, Any]]],
         iterations: Mapping[str, Progress],
-        known: Mapping[str, DevScores],
+        dev_scores: Mapping[str, DevScores],
         *,
         scoring: bool,
     ) -> dict[str, Any]:
@@ -313,7 +313,7 @@ class PipelineTraining(NamedTuple):
             self.to_train[name].cfg.update(fitted)
         n_tokens = max(1, self.corpus.n_tokens)
         losses = {name: progress.report.loss / n_tokens for name, progress in iterations.items()}
-        return self.score(losses, known, scoring=scoring)
+        return self.score(losses, dev_scores, scoring=scoring)
 
     def save(self, folder: Path) -> None:
         """Save the pipeline with its model card, replacing the folder."""

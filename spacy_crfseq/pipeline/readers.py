@@ -637,10 +637,10 @@ def read_gold(
         examples = list(read_examples(nlp, path, layout, given=seen, unit=unit, chunks_key=key))
     if not examples:
         raise DataError(f"{path} holds no documents.")
-    for column, known in predicted_labels(nlp).items():
+    for column, labels in predicted_labels(nlp).items():
         there = {label for example in examples for label in _labels_in(example.reference, column, key)}
-        if column in columns and there and known.isdisjoint(there):
-            both = f"the file has {_some(there)}, the model {_some(known)}"
+        if column in columns and there and labels.isdisjoint(there):
+            both = f"the file has {_some(there)}, the model {_some(labels)}"
             warnings.warn(
                 f"{path}: no label of {column} is one of the model: {both}. Give them one name.", stacklevel=3
             )

@@ -80,20 +80,22 @@ def _of_sequences(examples: Iterable[Example], labels: Callable[[Doc], Any]) -> 
             continue
         gold, predicted = (labels(doc).reshape(n_tokens, -1) for doc in (example.reference, example.predicted))
         starts = [token.i for token in example.reference if token.i == 0 or token.is_sent_start]
-        known = gold[:, 0] != 0
-        wrong = known & (gold != predicted).any(1)
-        known, wrong = (np.logical_or.reduceat(tokens, starts) for tokens in (known, wrong))
-        total, right = total + int(known.sum()), right + int((known & ~wrong).sum())
+        is_known = gold[:, 0] != 0
+        wrong = is_known & (gold != predicted).any(1)
+        is_known, wrong = (np.logical_or.reduceat(tokens, starts) for tokens in (is_known, wrong))
+        total, right = total + int(is_known.sum()), right + int((is_known & ~wrong).sum())
     return right / total if total else None
 
 
-def scores_alone(nlp: Language, known: Mapping[str, dict[str, Any] | None]) -> dict[str, Any] | None:
+def scores_alone(nlp: Language, by_component: Mapping[str, dict[str, Any] | None]) -> dict[str, Any] | None:
     """Return the scores of a pipeline of one component from those by `Evaluator.scores`, None if they are not known.
 
     Where there are others, a component may see what they write, which `Evaluator` does not.
     """
     (name, pipe), *others = nlp.pipeline
-    scores_ = known.get(name) if getattr(pipe, "scorer", None) in (tagger_score, ner_score, chunker_score) else None
+    scores_ = (
+        by_component.get(name) if getattr(pipe, "scorer", None) in (tagger_score, ner_score, chunker_score) else None
+    )
     if scores_ is None or others:
         return None
     of_tokens = hasattr(nlp.tokenizer, "score")

@@ -120,9 +120,9 @@ class Method(NamedTuple):
         check_types(where, self.__annotations__, self._asdict())
         if not isinstance(self.features, FeatureSet | TemplateFile):
             raise ConfigError(f"{where}: features must name a feature set, for example spacy_crfseq.Templates.v1.")
-        for name, value, known in (("support", self.support, SUPPORTS), ("precision", self.precision, PRECISIONS)):
-            if value not in known:
-                raise ConfigError(f"{where}: {name} = {value!r} is not supported. {suggest(str(value), known)}")
+        for name, value, choices in (("support", self.support, SUPPORTS), ("precision", self.precision, PRECISIONS)):
+            if value not in choices:
+                raise ConfigError(f"{where}: {name} = {value!r} is not supported. {suggest(str(value), choices)}")
         for name, (least, words) in _LEAST.items():
             if getattr(self, name) < least:
                 raise ConfigError(f"{where}: {name} must be {words}, but {getattr(self, name)} was given.")

@@ -226,11 +226,11 @@ class Calibrate:
             if not isinstance(pipe, CRFComponent) or name in settings["frozen_components"]:
                 continue
             docs, before = run_between(nlp, docs, before, name), name
-            known = [Example(doc, example.reference) for doc, example in zip(docs, examples, strict=True)]
+            predicted = [Example(doc, example.reference) for doc, example in zip(docs, examples, strict=True)]
             words = pipe.posterior(docs, preset=True, temperature=1.0).word_posterior
-            if found := Evaluator(pipe.doc_model, known).calibration(words):
-                pipe.cfg.update(found.settings)
-                util.logger.info("[%s] %s", name, found)
+            if fitted := Evaluator(pipe.doc_model, predicted).calibration(words):
+                pipe.cfg.update(fitted.settings)
+                util.logger.info("[%s] %s", name, fitted)
         return nlp if self.then is None else self.then(nlp)
 
 

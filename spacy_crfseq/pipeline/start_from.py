@@ -116,9 +116,9 @@ def known_features(
 
 def summary(source: DocModel, model: DocModel) -> str:
     """Return how much of a model in training comes from a trained one, as a line of text."""
-    crf, old, known = model.crf, source.crf, known_part(source, model.features.plans())[0]
+    crf, old, shared = model.crf, source.crf, known_part(source, model.features.plans())[0]
     factor = penalty_factor(source.n_sequences, model.n_sequences)
-    total, had, kept = (sum(map(len, model_.keys)) for model_ in (crf, old, known))
+    total, had, kept = (sum(map(len, model_.keys)) for model_ in (crf, old, shared))
     left = f"; {had - kept:,} features of templates that the config lacks left out" if had > kept else ""
     return (
         f"{count_of(len(old.labels), 'label')} and {count_of(kept, 'feature')} taken over, "
@@ -130,8 +130,10 @@ def summary(source: DocModel, model: DocModel) -> str:
 def carry_over(old: LinearChainCRF, new: LinearChainCRF) -> None:
     """Write the weights of one model to another with the same labels, as far as that has their features."""
     blocks = ((model.layout.unigrams, model.layout.bigrams) for model in (old, new))
-    each = zip(zip(*blocks, strict=True), zip(old.keys, new.keys, strict=True), old.views, new.views, strict=False)
-    for (rows, new_rows), keys, weights, new_weights in each:
+    blocks_and_views = zip(
+        zip(*blocks, strict=True), zip(old.keys, new.keys, strict=True), old.views, new.views, strict=False
+    )
+    for (rows, new_rows), keys, weights, new_weights in blocks_and_views:
         source, target = _common_weights(rows, new_rows, *keys)
         new_weights[target] = weights[source]
     for weights, new_weights in list(zip(old.views, new.views, strict=True))[2:]:

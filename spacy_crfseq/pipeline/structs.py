@@ -111,8 +111,8 @@ def layout() -> StructLayout | None:
     doc.from_array([*_TOKEN_FIELDS[:7]], table)
     group = SpanGroup(doc, name="name", spans=[Span(doc, 1, 3, "name"), Span(doc, 0, 1, "name")])
 
-    def after(thing: Any, member: Any) -> int:
-        words = [int(_pointers([thing], word)[0]) for word in range(type(thing).__basicsize__ // 8)]
+    def after(owner: Any, member: Any) -> int:
+        words = [int(_pointers([owner], word)[0]) for word in range(type(owner).__basicsize__ // 8)]
         return words.index(id(member)) + 1 if id(member) in words else 0
 
     layout_ = StructLayout(after(doc, doc.spans), after(group, group.attrs))

@@ -433,9 +433,9 @@ class Entities(Spans):
 
     def _from_biluo(self, tags: Tags) -> Tags:
         """Return BILUO tags in the scheme; tags without a type, such as "U-", mean that nothing is known."""
-        known: Tags = [tag if not isinstance(tag, str) or tag == "O" or tag[2:] else None for tag in tags]
+        labelled: Tags = [tag if not isinstance(tag, str) or tag == "O" or tag[2:] else None for tag in tags]
         if self.scheme == "BILUO":
-            return known
+            return labelled
         letters = LETTERS[self.scheme] if self.scheme != "IOB2" else "OBIIB"
         table = dict(zip(LETTERS["BILUO"], letters, strict=True))
 
@@ -444,7 +444,7 @@ class Entities(Spans):
 
         return [
             written(tag) if isinstance(tag, str) else tag and replace(tag, labels=tuple(map(written, tag.labels or ())))
-            for tag in known
+            for tag in labelled
         ]
 
     def preset(
@@ -460,8 +460,8 @@ class Entities(Spans):
         outside, entities = _blocked(doc), []
         for entity in doc.ents:
             n_words = sum(not token.is_space for token in entity)
-            known = n_words > 0 and set(self.tags_of_span(n_words, entity.label_)) <= set(tags)
-            if known and not crosses_sentences(doc, entity.start, entity.end):
+            has_tags = n_words > 0 and set(self.tags_of_span(n_words, entity.label_)) <= set(tags)
+            if has_tags and not crosses_sentences(doc, entity.start, entity.end):
                 entities.append(GivenSpan(entity.start, entity.end, (entity.label_,)))
             else:  # predicted spans must not overlap with it
                 outside += range(entity.start, entity.end)

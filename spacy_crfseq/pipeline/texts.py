@@ -106,8 +106,8 @@ def _texts_of(
     def note(error: FormatError) -> None:
         on_error(part.in_file(error))
 
-    found = checked(documents, path, note, empty="no sentence" if is_corpus else "")
-    for number, document in enumerate(found, start=1):
+    docs = checked(documents, path, note, empty="no sentence" if is_corpus else "")
+    for number, document in enumerate(docs, start=1):
         meta = document.entry.get("meta", {})
         if (size := len(document.text)) > nlp.max_length:
             what = f"a text of {size:,} characters; {nlp.max_length:,} are the most."
@@ -213,14 +213,14 @@ def _remember_plugins(registry: Registry) -> None:
     read or write a Doc.
     """
     search: Callable[[], dict[str, Any]] = registry.get_all
-    found: dict[int, dict[str, Any]] = {}
+    by_number: dict[int, dict[str, Any]] = {}
 
     def get_all() -> dict[str, Any]:
         number = len(REGISTRY)
-        if number not in found:
-            found.clear()
-            found[number] = search()
-        return found[number]
+        if number not in by_number:
+            by_number.clear()
+            by_number[number] = search()
+        return by_number[number]
 
     registry.get_all = get_all
 
@@ -388,9 +388,9 @@ def predicted_labels(nlp: Language) -> dict[str, set[str]]:
     """Return the labels that the components of a pipeline predict, by columns, of those whose components know any."""
     labels = dict[str, set[str]]()
     for name, pipe in nlp.pipeline:
-        if known := getattr(pipe, "labels", ()):
+        if own := getattr(pipe, "labels", ()):
             for column in _columns_of(nlp, name, pipe):
-                labels.setdefault(column, set()).update(known)
+                labels.setdefault(column, set()).update(own)
     return labels
 
 

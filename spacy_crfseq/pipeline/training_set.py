@@ -102,10 +102,10 @@ def collect(
 
     first, held_out: See `ExampleEncoder`.
     """
-    known, strings = None, dict[int, str]()
+    first_features, strings = None, dict[int, str]()
     if plan.source is not None:
-        known, strings = known_features(plan.source, model.features.plans())
-    encoder = model.growing_encoder(strings, known)
+        first_features, strings = known_features(plan.source, model.features.plans())
+    encoder = model.growing_encoder(strings, first_features)
     example_encoder = ExampleEncoder(encoder, PartialTable(model.annotation), strings, first, held_out)
     corpus = encode_corpus(model, example_encoder, examples)  # so that its features come first
     terms = {name: encode_term(model, plan, example_encoder, name) for name in plan.term_readers}
@@ -131,13 +131,13 @@ def check_labels(model: DocModel, name: str, tags: Sequence[str], of_corpus: Seq
 
     RAISES DataError: If it has none of them.
     """
-    own, known = (set(model.annotation.public_labels(some)) for some in (tags, of_corpus))
-    if not known or own <= known or not needs_labels(model.method.each_term(model.name)[name].loss):
+    own, of_texts = (set(model.annotation.public_labels(some)) for some in (tags, of_corpus))
+    if not of_texts or own <= of_texts or not needs_labels(model.method.each_term(model.name)[name].loss):
         return
-    more, there = (", ".join(map(repr, sorted(labels))) for labels in (own - known, known))
+    more, there = (", ".join(map(repr, sorted(labels))) for labels in (own - of_texts, of_texts))
     what = f"Component {model.name!r}: the texts of the term {name!r} have the labels {more}, the training corpus only"
     how = 'If a teacher calls them otherwise, give its reader their names: labels = {"NAME": "OTHER NAME"}.'
-    if own.isdisjoint(known):
+    if own.isdisjoint(of_texts):
         raise DataError(f"{what} {there}. {how}")
     warnings.warn(f"{what} {there}. {how}", stacklevel=2)
 

@@ -58,8 +58,8 @@ def vector_files(what: str) -> tuple[Path, ...]:
     folder = _package(what)
     if folder is not None and (files := PACKAGES.get(what.replace("_", "-"))):
         return tuple(folder / file for file in files)
-    if folder is not None and (found := sorted(folder.glob(f"*/{VOCAB}/vectors"))):
-        return (found[-1].parent,)
+    if folder is not None and (with_vectors := sorted(folder.glob(f"*/{VOCAB}/vectors"))):
+        return (with_vectors[-1].parent,)
     if folder is not None:
         raise ConfigError(f"{what}: this package has no word vectors that can be read. Give a file of vectors.")
     if what.replace("_", "-") in PACKAGES:

@@ -306,13 +306,13 @@ def make_layout(
         offsets = encoded.offsets[first : first + BLOCK_SEQUENCES + 1]
         seen[bigram_columns(gold[offsets[0] : offsets[-1]], offsets - offsets[0], n_labels)] = True
     pairs = bigram_columns(gold, encoded.offsets, n_labels) if n_features[1] else gold
-    each: list[tuple[Bools, Bools] | None] = [None, None]
+    seen_of: list[tuple[Bools, Bools] | None] = [None, None]
     if unlabelled is not None:
-        each = [(unlabelled[0], np.ones(n_labels, np.bool_)), (unlabelled[1], seen[:-1])]
+        seen_of = [(unlabelled[0], np.ones(n_labels, np.bool_)), (unlabelled[1], seen[:-1])]
     return Layout(
         n_labels,
-        observed_rows(encoded.unigrams, gold, n_features[0], widths[0], each[0]),
-        observed_rows(encoded.bigrams, pairs, n_features[1], widths[1], each[1]),
+        observed_rows(encoded.unigrams, gold, n_features[0], widths[0], seen_of[0]),
+        observed_rows(encoded.bigrams, pairs, n_features[1], widths[1], seen_of[1]),
         (seen[:-1] & transitions).reshape(n_labels, n_labels),
         boundaries,
     )

@@ -123,7 +123,7 @@ class PassSums:
                 used[numbers] = True
                 tabled.append(np.flatnonzero(used & many))
             self._tabled = np.concatenate(tabled).astype(np.int32)
-        ends = np.append(0, np.cumsum(np.tile([each.shape[1] for each in of_attrs], len(attrs))))
+        ends = np.append(0, np.cumsum(np.tile([ids.shape[1] for ids in of_attrs], len(attrs))))
         self.lists = self._listed(of_bags, ends, np.concatenate(of_attrs, axis=1).ravel())
         self._members = self._listed([np.zeros((0, 0), np.int32)], ids.store.ptr, ids.store.ids)
         self._bag_pieces, self._row_pieces = (
@@ -133,7 +133,7 @@ class PassSums:
     def _listed(self, groups: list[Ints], ptr: Offsets, ids: Ints) -> kernels.rows.Lists:
         """Return what kernels read of rows, given as ids [ptr[-1]], and of the bags of each group."""
         rows, nothing = self.rows, np.zeros(0, np.int32)
-        bags = np.concatenate(groups, axis=1).ravel(), np.append(0, np.cumsum([each.shape[1] for each in groups]))
+        bags = np.concatenate(groups, axis=1).ravel(), np.append(0, np.cumsum([ids.shape[1] for ids in groups]))
         if isinstance(rows, DenseRows):
             return kernels.rows.Lists(*bags, ptr, ids, np.zeros(0, np.int64), nothing, nothing)
         tables = np.full(rows.n_rows, -1, np.int32)
@@ -255,8 +255,8 @@ class LinearPasses:
 
     def _scatter(self, taken: list[tuple[int, int, Scores]], group: int) -> None:
         for first, last, d in taken:
-            for sums, each in zip(self._sums, d, strict=False):
-                d_rows = each.reshape(last - first, sums.rows.width)
+            for sums, gradient in zip(self._sums, d, strict=False):
+                d_rows = gradient.reshape(last - first, sums.rows.width)
                 kernels.rows.scatter_lists(first, last, group, sums.lists, d_rows, *sums.target)
 
     def finish(self) -> None:
@@ -288,9 +288,9 @@ class LinearBatches:
             self._theta, self._views = theta, self._layout.views(theta)
         views, begin, end = self._views, int(self._offsets[part[0]]), int(self._offsets[part[1]])
         emissions, self._d_emissions = self._two_zeros(end - begin, theta.dtype)
-        lists = [(each.ptr[begin : end + 1], each.ids) for each in self._lists]
+        lists = [(ragged.ptr[begin : end + 1], ragged.ids) for ragged in self._lists]
         blocks = zip(self._block_rows, views, lists, strict=False)
-        adders = [partial(rows.add_ragged, weights, *each) for rows, weights, each in blocks]
+        adders = [partial(rows.add_ragged, weights, *ragged) for rows, weights, ragged in blocks]
         scores = assemble(views, emissions, adders)
         if scale != 1.0:
             s = theta.dtype.type(scale)
@@ -330,8 +330,8 @@ class LinearBatches:
         if len(lists) > 1:
             shared.transitions[0] += d.transitions.sum(0)
         grads = [
-            RowGradient(number, *each, gradient.reshape(len(gradient), self._block_rows[number].width))
-            for number, (each, gradient) in enumerate(zip(lists, d, strict=False))
+            RowGradient(number, *listed, gradient.reshape(len(gradient), self._block_rows[number].width))
+            for number, (listed, gradient) in enumerate(zip(lists, d, strict=False))
         ]
         if self._trainable is not None:
             np.multiply(flat, self._trainable, out=flat)

@@ -183,7 +183,7 @@ class SumBatches:
 
     def __init__(self, potential: Sum) -> None:
         self._potential, self._own = potential, potential.linear.batches()
-        self._ids = [np.arange(one.size // one.width, dtype=np.int32) for one in potential.small]
+        self._ids = [np.arange(values.size // values.width, dtype=np.int32) for values in potential.small]
         self._first = len(potential.linear.blocks())
         self._theta: Floats | None = None
 
@@ -197,14 +197,14 @@ class SumBatches:
         if theta is not self._theta:  # the linear potential identifies parameters by object identity
             self._theta, (self._linear, *self._small) = theta, self._potential.split(theta)
         own, own_backprop = self._own.forward(part, self._linear, scale)
-        small = self._small if scale == 1.0 else [each * theta.dtype.type(scale) for each in self._small]
+        small = self._small if scale == 1.0 else [values * theta.dtype.type(scale) for values in self._small]
         scores, others = self._potential.forward(small, self._text, part, own)
 
         def backprop(d: Scores) -> list[RowGradient]:
             rows = _backprop(len(own.transitions), own_backprop, d)
-            each = zip(self._ids, self._potential.small, others, strict=True)
-            for number, (ids, potential, one) in enumerate(each, start=self._first):
-                gradient = one(d).reshape(len(ids), potential.width)
+            gradients = zip(self._ids, self._potential.small, others, strict=True)
+            for number, (ids, potential, gradient_of) in enumerate(gradients, start=self._first):
+                gradient = gradient_of(d).reshape(len(ids), potential.width)
                 rows.append(RowGradient(number, np.arange(len(ids) + 1), ids, gradient))
             return rows  # type: ignore[no-any-return]
 
@@ -229,7 +229,7 @@ class Shifted:
         self.n_labels, self.size = potential.n_labels, potential.size
         self.blocks, self.zero_frozen = potential.blocks, potential.zero_frozen
         steps = np.maximum.outer(factors, factors)[None]
-        self.factors = Scores(*(each.astype(base.dtype) for each in (factors, steps, factors, factors)))
+        self.factors = Scores(*(factor.astype(base.dtype) for factor in (factors, steps, factors, factors)))
 
     def passes(self, text: Encoded, n_threads: int) -> ShiftedPasses:
         return ShiftedPasses(self, self.potential.passes(text, n_threads))

@@ -42,8 +42,8 @@ class TagDictionary(NamedTuple):
         """
         allowed = np.concatenate([self.allowed, np.ones((1, self.allowed.shape[1]), np.bool_)])[words]
         if gold is not None:
-            known = np.flatnonzero(gold >= 0)
-            allowed[known, gold[known]] = True
+            labelled = np.flatnonzero(gold >= 0)
+            allowed[labelled, gold[labelled]] = True
             allowed[gold < MISSING] = True
         return allowed
 
@@ -79,8 +79,8 @@ class EmissionMask:
             self._table = self._table.astype(emissions.dtype)
         mask = np.take(self._table, words, axis=0, mode="wrap")
         if gold is not None:
-            known = np.flatnonzero(gold >= 0)
-            mask[known, gold[known]] = 0
+            labelled = np.flatnonzero(gold >= 0)
+            mask[labelled, gold[labelled]] = 0
             mask[gold < MISSING] = 0
         emissions += mask
 
@@ -150,8 +150,8 @@ def _labelled(numbers: Ints, gold: Ints) -> Iterator[tuple[Ints, Ints]]:
     """Yield words and labels of labelled tokens in blocks."""
     for first in range(0, len(gold), _BLOCK_TOKENS):
         words, labels = numbers[first : first + _BLOCK_TOKENS], gold[first : first + _BLOCK_TOKENS]
-        known = labels >= 0
-        yield words[known], labels[known]
+        labelled = labels >= 0
+        yield words[labelled], labels[labelled]
 
 
 def _places(words: NDArray[np.int64], n_words: int) -> Ints:

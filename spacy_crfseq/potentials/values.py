@@ -107,8 +107,8 @@ class ValueScores(RowScores):
         """Return the rows and values of the inputs [T]."""
         ptr, names, values = _unpacked(inputs)
         places = np.searchsorted(self.keys, names)
-        known = np.append(self.keys, np.uint64(0))[places] == names
-        return ptr, np.where(known, places, -1).astype(np.int32), values
+        there = np.append(self.keys, np.uint64(0))[places] == names
+        return ptr, np.where(there, places, -1).astype(np.int32), values
 
     def emissions(self, weights: Floats, inputs: NDArray[Any], offsets: Offsets) -> tuple[Floats, GradientAdder]:
         products, out = self.products(inputs), np.zeros((len(inputs), self.n_labels), weights.dtype)

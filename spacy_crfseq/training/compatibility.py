@@ -133,16 +133,16 @@ def _accepts(part: object, n_arguments: int) -> bool:
 
 
 def _penalty_problem(optimizer: Optimizer, regularizer: Regularizer) -> str:
-    known = [_PENALTIES[kind] for kind in sorted(optimizer.penalties) if kind in _PENALTIES]
-    if any(fits(regularizer) for fits, _ in known):
+    penalties = [_PENALTIES[kind] for kind in sorted(optimizer.penalties) if kind in _PENALTIES]
+    if any(fits(regularizer) for fits, _ in penalties):
         return ""
-    if not known:
+    if not penalties:
         return (
             f"the optimizer {part_name(optimizer)} can minimise the penalties {sorted(optimizer.penalties)}, none of "
             f"which is known. It should name some of: {', '.join(_PENALTIES)}."
         )
-    wanted = " or ".join(meaning for _, meaning in known)
-    example = "NoRegularizer" if known[0] is _PENALTIES["none"] else "L2"
+    wanted = " or ".join(meaning for _, meaning in penalties)
+    example = "NoRegularizer" if penalties[0] is _PENALTIES["none"] else "L2"
     strengths = regularizer.strengths
     partner = "FISTA" if strengths is None else "OWLQN" if strengths.l1 else "AdaGrad"
     return (
@@ -157,8 +157,8 @@ def _loss_problem(optimizer: Optimizer, loss: object) -> str:
     lacking = optimizer.requires - provides
     if not lacking:
         return ""
-    known = [need for need in _NEEDS if need in lacking]
-    name = known[-1] if known else min(lacking)  # the most demanding example satisfies all requirements
+    needs = [need for need in _NEEDS if need in lacking]
+    name = needs[-1] if needs else min(lacking)  # the most demanding example satisfies all requirements
     meaning, example = _NEEDS.get(name, (repr(name), "SequentialLog"))
     partner = next((name for need, name in _PARTNERS.items() if need in provides), "")
     other = f"; or {part_name(loss)} with spacy_crfseq.{partner}.v1" if partner else ""

@@ -109,14 +109,14 @@ def _sentence(path: Path, line: int, tokens: Sequence[_Token]) -> Item:
             label, number = (match[1], match[2]) if match else (value, None)
             if label not in ("_", ""):
                 spans.setdefault((_ESCAPED.sub(r"\1", label), number or f"token {i}"), []).append(i)
-    found, unknown = list[CharSpan](), list[tuple[int, int]]()
+    placed, unknown = list[CharSpan](), list[tuple[int, int]]()
     for (label, _), places in spans.items():
         start, stop = bounds[places[0]][0], bounds[places[-1]][1]
         if label == "*":  # a span without a value
             unknown.append((start, stop))
         else:
-            found.append(CharSpan(start, stop, label))
-    return line, Annotated(text, found, unknown=unknown)
+            placed.append(CharSpan(start, stop, label))
+    return line, Annotated(text, placed, unknown=unknown)
 
 
 # UIMA CAS in JSON

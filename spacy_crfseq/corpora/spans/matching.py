@@ -60,23 +60,25 @@ def with_places(text: Annotated, mode: str, line: int, notes: Notes) -> Annotate
             f"the span {mentions[0].text!r} ({mentions[0].label}) is a text alone. The positions are missing: give "
             'start and end in characters, or let the texts be looked up: --match all, in a config match = "all".'
         )
-    found = match_spans(text.text, mentions, mode)
-    notes.total += len(found.unmatched)
-    notes.unmatched += [(line, span, reason) for span, reason in found.unmatched]
-    return text._replace(spans=[*(span for span in text.spans if span.placed), *found.spans])
+    matched = match_spans(text.text, mentions, mode)
+    notes.total += len(matched.unmatched)
+    notes.unmatched += [(line, span, reason) for span, reason in matched.unmatched]
+    return text._replace(spans=[*(span for span in text.spans if span.placed), *matched.spans])
 
 
 def _match_all(phrases: _Phrases, mentions: Sequence[CharSpan]) -> Matched:
-    found = {span: next(phrases.places(span.text), []) for span in dict.fromkeys(mentions)}
+    places_of = {span: next(phrases.places(span.text), []) for span in dict.fromkeys(mentions)}
     # of the places within others, none counts
-    every = sorted({place for places in found.values() for place in places}, key=lambda place: (place[0], -place[1]))
+    every = sorted(
+        {place for places in places_of.values() for place in places}, key=lambda place: (place[0], -place[1])
+    )
     outer, end = set[Place](), 0
     for place in every:
         if place[1] > end:
             outer.add(place)
             end = place[1]
     matched = Matched([], [])
-    for span, places in found.items():
+    for span, places in places_of.items():
         kept = [place for place in places if place in outer]
         matched.spans.extend(phrases.placed(span, place) for place in kept)
         if not kept:

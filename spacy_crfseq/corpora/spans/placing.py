@@ -56,7 +56,7 @@ def sentence_of(
     RAISES DataError: If a label is a tag, or a score is to be compared with the least, but is no probability.
     """
     line, number = place
-    n, known = len(tokens.words), text.complete and rules.outside == "known"
+    n, rest_is_outside = len(tokens.words), text.complete and rules.outside == "known"
     unknown = [tokens.touched(*characters) for characters in text.unknown]
     spans = list(dict.fromkeys(text.spans))
     notes.total += len(spans) + len(text.unusable)
@@ -85,7 +85,7 @@ def sentence_of(
         lose(span, "overlaps a better span", notes.overlapping)
     for span in equal:
         lose(span, "overlaps another span of the same score and length", notes.spans)
-    tags = ["O" if known else MISSING_ENTITY] * n
+    tags = ["O" if rest_is_outside else MISSING_ENTITY] * n
     for i in (i for touched in unknown for i in touched):
         tags[i] = MISSING_ENTITY
     alternatives = list[Alternatives]()

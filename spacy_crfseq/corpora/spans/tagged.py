@@ -86,8 +86,8 @@ class TagColumns:
 def names_of(info: Any) -> dict[str, list[str]]:
     """Return the names of the numbers of columns, from a data set's description."""
     features = _features(info) or {}
-    found = {column: _names(feature) for column, feature in features.items()}
-    return {column: names for column, names in found.items() if names}
+    by_column = {column: _names(feature) for column, feature in features.items()}
+    return {column: names for column, names in by_column.items() if names}
 
 
 def _features(info: Any) -> dict[str, Any] | None:

@@ -118,8 +118,8 @@ class F1:
         wanted = set(decode_lenient([gold or OUTSIDE for gold in evidence.gold]))
 
         def cost(tags: Sequence[str]) -> float:
-            known = [OUTSIDE if t in unknown else tag for t, tag in enumerate(tags)]
-            return 1 - f1_of(set(decode_lenient(known)), wanted)
+            annotated = [OUTSIDE if t in unknown else tag for t, tag in enumerate(tags)]
+            return 1 - f1_of(set(decode_lenient(annotated)), wanted)
 
         return cost
 
@@ -183,16 +183,16 @@ class EntityAgreement:
         _check_recognizer("EntityAgreement", self.recognizer, self.component, self.attr)
 
     def __call__(self, evidence: Evidence) -> CostFunction | None:
-        known = [t for t, token in enumerate(evidence.reference) if token.ent_iob]
-        if not known:
+        annotated = [t for t, token in enumerate(evidence.reference) if token.ent_iob]
+        if not annotated:
             return None
-        gold, wanted = _entity_tags(evidence.reference), _known_spans(evidence.reference, known)
+        gold, wanted = _entity_tags(evidence.reference), _known_spans(evidence.reference, annotated)
 
         def cost(tags: Sequence[str]) -> float:
             doc = _recognized(self.recognizer, self.component, self.attr, evidence, tags)
             predicted = _entity_tags(doc)
-            errors = float(sum(predicted[t] != gold[t] for t in known))
-            return errors + (1 - f1_of(_known_spans(doc, known), wanted)) if self.f1 else errors
+            errors = float(sum(predicted[t] != gold[t] for t in annotated))
+            return errors + (1 - f1_of(_known_spans(doc, annotated), wanted)) if self.f1 else errors
 
         return cost
 
@@ -229,17 +229,17 @@ class EntityTags:
     def __call__(self, evidence: Evidence) -> CostFunction | None:
         wanted, allowed, reference = frozenset(self.labels), {None, *self.labels}, evidence.reference
         counted = [t for t, token in enumerate(reference) if token.ent_type and evidence.gold[t] in allowed]
-        known = [t for t, token in enumerate(reference) if token.ent_iob]
-        if not counted and not (self.recognizer and known):
+        annotated = [t for t, token in enumerate(reference) if token.ent_iob]
+        if not counted and not (self.recognizer and annotated):
             return None
-        spans = _known_spans(reference, known)
+        spans = _known_spans(reference, annotated)
 
         def cost(tags: Sequence[str]) -> float:
             wrong = float(sum(tags[t] not in wanted for t in counted))
             if self.recognizer is None:
                 return wrong
             doc = _recognized(self.recognizer, self.component, self.attr, evidence, tags)
-            return wrong + 1 - f1_of(_known_spans(doc, known), spans)
+            return wrong + 1 - f1_of(_known_spans(doc, annotated), spans)
 
         return cost
 
@@ -262,8 +262,8 @@ def _check_recognizer(cost: str, recognizer: Any, component: str, attr: str) -> 
         raise ConfigError(f"{cost}: attr = {attr!r} is not supported. {suggest(attr, TAGS)}")
     names = _pipeline(recognizer).component_names
     if component not in names:
-        known = suggest(component, names)
-        raise ConfigError(f"{cost}: the recognizer's pipeline has no component {component!r}. {known}")
+        hint = suggest(component, names)
+        raise ConfigError(f"{cost}: the recognizer's pipeline has no component {component!r}. {hint}")
 
 
 def _recognized(recognizer: Any, component: str, attr: str, evidence: Evidence, tags: Sequence[str]) -> Doc:
@@ -282,8 +282,8 @@ def _entity_tags(doc: Doc) -> list[tuple[bool, str]]:
     return [(token.ent_iob_ == "B" and bool(token.ent_type), token.ent_type_) for token in doc]
 
 
-def _known_spans(doc: Doc, known: Sequence[int]) -> set[tuple[int, int, str]]:
-    """Return start, end and type of the entities of a Doc that have only tokens of `known`."""
-    tokens = frozenset(known)
+def _known_spans(doc: Doc, annotated: Sequence[int]) -> set[tuple[int, int, str]]:
+    """Return start, end and type of the entities of a Doc that have only annotated tokens."""
+    tokens = frozenset(annotated)
     spans = ((entity.start, entity.end, entity.label_) for entity in doc.ents)
     return {span for span in spans if tokens.issuperset(range(*span[:2]))}

@@ -96,8 +96,8 @@ class ConjugateGradient(BatchMethod[ConjugateGradientState]):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.update not in UPDATES:
-            known = suggest(self.update, UPDATES)
-            raise ConfigError(f"ConjugateGradient: update = {self.update!r} is unknown. {known}")
+            hint = suggest(self.update, UPDATES)
+            raise ConfigError(f"ConjugateGradient: update = {self.update!r} is unknown. {hint}")
 
     def start(self, theta: Floats) -> ConjugateGradientState:
         return ConjugateGradientState.at(theta, direction=theta[:0].copy())

@@ -193,9 +193,9 @@ class Memory:
             if pair:
                 certain &= gold[positions - 1] == before
                 possible &= (gold[positions - 1] == before) | (gold[positions - 1] < 0)
-            known, most = (np.add.reduceat(on, starts, dtype=np.int64) for on in (certain, possible))
+            least, most = (np.add.reduceat(on, starts, dtype=np.int64) for on in (certain, possible))
             np.maximum.at(self.reach_of_groups[0, :, number], groups, most)
-            np.maximum.at(self.reach_of_groups[1, :, number], groups, lengths - self._unreachable(row, lengths) - known)
+            np.maximum.at(self.reach_of_groups[1, :, number], groups, lengths - self._unreachable(row, lengths) - least)
         self.low[self.shared], self.high[self.shared] = self.reach_of_groups.max(1)
 
     def promising(self, n: int) -> list[int]:
@@ -295,12 +295,12 @@ def _labels(batch: Batch, n_labels: int) -> tuple[list[NDArray[np.int32]], list[
     lengths, gold = np.diff(batch.offsets), np.ascontiguousarray(batch.gold)
     owner = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
     missing = np.bincount(owner[gold < 0], minlength=len(lengths))
-    known = missing < lengths
-    single = np.where((known & (batch.weights > 0))[owner], owner, np.int32(-1))
+    labelled = missing < lengths
+    single = np.where((labelled & (batch.weights > 0))[owner], owner, np.int32(-1))
     pair, before = single.copy(), np.roll(gold, 1)
     pair[batch.offsets[:-1][lengths > 0]] = -1
     pairs = np.where((before >= 0) & (gold >= 0), before * n_labels + gold, -1).astype(np.int32)
-    return [single, pair], [gold, pairs], (missing > 0) & known
+    return [single, pair], [gold, pairs], (missing > 0) & labelled
 
 
 def _groups(sizes: NDArray[np.int64]) -> tuple[NDArray[np.int32], Numbers]:

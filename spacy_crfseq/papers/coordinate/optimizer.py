@@ -238,10 +238,10 @@ class Descent:
 
 def _kinds(batch: Batch) -> NDArray[np.int8]:
     """Return for each sequence how many gold labels are known, or that it has no weight."""
-    known = np.concatenate([[0], np.cumsum(batch.gold != MISSING)])
-    known, lengths = np.diff(known[batch.offsets]), np.diff(batch.offsets)
-    kinds = np.where(known == lengths, sparse_chains.LABELLED, sparse_chains.PARTLY)
-    kinds[(known == 0) | (batch.weights == 0)] = sparse_chains.NOTHING
+    n_labelled = np.concatenate([[0], np.cumsum(batch.gold != MISSING)])
+    n_labelled, lengths = np.diff(n_labelled[batch.offsets]), np.diff(batch.offsets)
+    kinds = np.where(n_labelled == lengths, sparse_chains.LABELLED, sparse_chains.PARTLY)
+    kinds[(n_labelled == 0) | (batch.weights == 0)] = sparse_chains.NOTHING
     return kinds.astype(np.int8)
 
 

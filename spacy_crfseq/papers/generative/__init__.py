@@ -243,9 +243,9 @@ class JointLog:
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
         scores, batch = kernels.borders.take_batch(scores, batch, grad)
-        known = np.flatnonzero(batch.gold >= 0)
+        labelled = np.flatnonzero(batch.gold >= 0)
         emissions = scores.emissions.copy()
-        emissions[known] = -np.inf
-        emissions[known, batch.gold[known]] = scores.emissions[known, batch.gold[known]]
+        emissions[labelled] = -np.inf
+        emissions[labelled, batch.gold[labelled]] = scores.emissions[labelled, batch.gold[labelled]]
         clamped, nothing, log_z = scores._replace(emissions=emissions), batch.gold[:0], np.zeros(len(batch.weights))
         return kernels.lattice.log_loss(clamped, batch.offsets, nothing, -batch.weights, grad, log_z=log_z)

@@ -180,18 +180,18 @@ def _count(
     features = encoder.features[0]
     names = [_short(name) for name in features.names(lambda value: text_of(value, strings, vocab))]
     frozen, _ = encoder.frozen(encoder.keys)
-    known = sorted({label for label in labels if label is not None})
-    gold = np.array([-1 if label is None else known.index(label) for label in labels], np.int64)
+    names_of_labels = sorted({label for label in labels if label is not None})
+    gold = np.array([-1 if label is None else names_of_labels.index(label) for label in labels], np.int64)
     ptr, ids = listed(encoded.unigrams)
     of_token = np.repeat(gold, np.diff(ptr))
-    both = np.zeros((len(names), len(known)))
+    both = np.zeros((len(names), len(names_of_labels)))
     np.add.at(both, (ids[of_token >= 0], of_token[of_token >= 0]), 1.0)
     in_raw, has_raw = np.zeros(len(names), np.int64), False
     for docs in raw:
         has_raw = True
         in_raw += frozen.encode(read_docs(docs, frozen.columns).text).unigrams.counts(len(names))
-    of_labels = np.bincount(gold[gold >= 0], minlength=len(known)).astype(np.float64)
-    return FeatureCounts(names, known, both, of_labels, in_raw, has_raw)
+    of_labels = np.bincount(gold[gold >= 0], minlength=len(names_of_labels)).astype(np.float64)
+    return FeatureCounts(names, names_of_labels, both, of_labels, in_raw, has_raw)
 
 
 def _information(counts: FeatureCounts) -> NDArray[np.float64]:

@@ -228,7 +228,7 @@ def _save(training: PipelineTraining, name: str, result: PathResult, rho2: float
     training = training._replace(nlp=nlp, to_train=pipes)
     training.score({name: step.loss / max(1, training.corpus.n_tokens)})
     training.save(output / BEST)
-    rows = [_cells(one, number == result.chosen) for number, one in enumerate(result.steps)]
+    rows = [_cells(step, number == result.chosen) for number, step in enumerate(result.steps)]
     about = {"name": name, "steps": result.steps, "step": step, "columns": COLUMNS, "rows": rows}
     write_text(output / PAGE, render("papers/path/page.html", **about))
 
@@ -337,18 +337,18 @@ def find_regularization_cli(
     if result is None:
         msg.warn("Interrupted before the first model: nothing is saved")
         raise typer.Exit(INTERRUPTED)
-    found, chosen = result.steps, result.steps[result.chosen]
-    rho1, best = chosen.rho1, max(other.score for other in found)
+    passed, chosen = result.steps, result.steps[result.chosen]
+    rho1, best = chosen.rho1, max(other.score for other in passed)
     msg.info(
         f"Chosen: rho1 = {rho1:.4g}, {chosen.active:,} weights other than zero, dev score {100 * chosen.score:.2f} "
         f"(best {100 * best:.2f})"
     )
-    if chosen is found[-1] and not has_passed_its_best(found):
+    if chosen is passed[-1] and not has_passed_its_best(passed):
         msg.warn(
             "The chosen model is the last of the path, so a weaker penalty may do better: go on with "
             f"--from {rho1:.3g} --to {rho1 / 10:.3g}"
         )
-    elif chosen is found[0]:
+    elif chosen is passed[0]:
         msg.warn(
             "The chosen model is the first of the path, so a smaller one may do as well: look there with "
             f"--from {10 * rho1:.3g} --to {rho1:.3g}"

@@ -39,11 +39,11 @@ def make_weighting(by: str, settings: dict[str, Any]) -> Weighting:
     """
     from ... import registry
 
-    known = registry.weightings.get_all()
+    registered = registry.weightings.get_all()
     name = f"spacy_crfseq.{NAMES[by]}.v1" if by in NAMES else by
-    if name not in known:
-        raise ConfigError(f"--by {by}: unknown weighting. {suggest(by, [*NAMES, *known])}")
-    accepted = signature(known[name]).parameters
+    if name not in registered:
+        raise ConfigError(f"--by {by}: unknown weighting. {suggest(by, [*NAMES, *registered])}")
+    accepted = signature(registered[name]).parameters
     said = {key: value for key, value in settings.items() if value is not None}
     if wrong := [key for key in said if key not in accepted]:
         raise ConfigError(f"--by {by} has no setting {wrong[0]!r}. It has: {', '.join(accepted)}.")

@@ -217,8 +217,8 @@ def plot(series: Sequence[Series], y: str, log_x: bool, log_y: bool) -> Plot:
     """Return the place of curves; `y` is the name of the axis at the left."""
     points = [_usable(curve, log_x, log_y and not curve.right) for curve in series]
     sides: tuple[list[float], list[float]] = [], []
-    for curve, each in zip(series, points, strict=True):
-        sides[curve.right].extend(py for _, py in each)
+    for curve, line in zip(series, points, strict=True):
+        sides[curve.right].extend(py for _, py in line)
     has_right, has_left = any(curve.right for curve in series), any(not curve.right for curve in series)
     left = scale(sides[0] if has_left else sides[1], BOTTOM, TOP, log=log_y and has_left)
     right = (scale(sides[1], BOTTOM, TOP) if has_left else left) if has_right else None
@@ -227,10 +227,10 @@ def plot(series: Sequence[Series], y: str, log_x: bool, log_y: bool) -> Plot:
     labels = names if right is None else right.labels
     margin = max(map(width, labels), default=0.0) + (12 if labels else 0)
     begin, end = max(map(width, left.labels), default=0.0) + 10, WIDTH - max(margin, 12)
-    across = scale([px for each in points for px, _ in each], begin, end, log=log_x, count=6, wide=False)
+    across = scale([px for line in points for px, _ in line], begin, end, log=log_x, count=6, wide=False)
     places = [
-        [(across(px), (right if right and curve.right else left)(py)) for px, py in each]
-        for curve, each in zip(series, points, strict=True)
+        [(across(px), (right if right and curve.right else left)(py)) for px, py in line]
+        for curve, line in zip(series, points, strict=True)
     ]
     return Plot(across, left, right, margin, names, points, places)
 

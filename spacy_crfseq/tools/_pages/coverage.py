@@ -69,12 +69,12 @@ def covered_share(counts: Values) -> Values:
     return share(pairs[..., 0], pairs[..., 1])
 
 
-def coverage(gold: Sequence[Sequence[TagSpan]], found: Sequence[Sequence[TagSpan]]) -> SpanCoverage:
+def coverage(gold: Sequence[Sequence[TagSpan]], predicted: Sequence[Sequence[TagSpan]]) -> SpanCoverage:
     """Return the coverage of the gold spans of texts by those found, text by text."""
     labels = [*sorted({span.label for spans in gold for span in spans}), ALL]
     place, counts = {label: i for i, label in enumerate(labels)}, np.zeros((len(gold), len(labels), 2))
     n_words = n_right = 0
-    for spans, others, row in zip(gold, found, counts, strict=True):
+    for spans, others, row in zip(gold, predicted, counts, strict=True):
         words, truth = ({i for span in side for i in range(span.start, span.end)} for side in (others, spans))
         n_words, n_right = n_words + len(words), n_right + len(words & truth)
         for start, end, label in spans:

@@ -66,14 +66,14 @@ class Judged:
         self.gold = [spans_of_tags(tags, plain=self.plain) for tags in self.gold_tags]
         self.found: list[list[TagSpan]] = []
         self.probabilities: list[list[float]] = []
-        known: list[bool] = []
+        flags: list[bool] = []
         for scored, gold in zip(self.scored, self.gold_tags, strict=True):
             judged = [None not in gold[span.start : span.end] for span, _ in scored]
             kept = [scored_ for scored_, is_known in zip(scored, judged, strict=True) if is_known]
             self.found.append([span for span, _ in kept])
             self.probabilities.append([p for _, p in kept])
-            known += judged
-        self.known = np.array(known, np.bool_)
+            flags += judged
+        self.known = np.array(flags, np.bool_)
 
     @property
     def unit(self) -> str:
@@ -102,15 +102,15 @@ class Judged:
     @cached_property
     def token_counts(self) -> NDArray[np.int64]:
         """Numbers of correct words, and of words with a known gold tag, of each text [N, 2]."""
-        each = self.word_tags
-        return np.array([(sum(a == b for a, b in text), sum(a is not None for a, _ in text)) for text in each])
+        texts = self.word_tags
+        return np.array([(sum(a == b for a, b in text), sum(a is not None for a, _ in text)) for text in texts])
 
     def certainties(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Return the probability of each found span of all texts, and whether it is correct."""
         right = [
             span in gold for gold, predicted in zip(map(set, self.gold), self.found, strict=True) for span in predicted
         ]
-        return np.array([p for each in self.probabilities for p in each]), np.array(right, np.bool_)
+        return np.array([p for of_text in self.probabilities for p in of_text]), np.array(right, np.bool_)
 
     def with_probabilities(self, probabilities: NDArray[np.float64]) -> Judged:
         """Return the same predictions with other probabilities [S] of the found spans."""

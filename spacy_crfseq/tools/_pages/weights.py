@@ -105,8 +105,8 @@ def weights_by_template(crf: LinearChainCRF, plans: Sequence[Plan]) -> list[Temp
         of_weight, squares = owners[block.features], block.weights.astype(np.float64) ** 2
         counts = (np.bincount(of, minlength=len(names)) for of in (owners, of_weight, of_weight[block.weights != 0]))
         sums = np.bincount(of_weight, squares, len(names))
-        each = zip(names, *(count.tolist() for count in counts), sums.tolist(), strict=True)
-        rows += [TemplateWeights(kind, *row) for row in each]
+        columns = zip(names, *(count.tolist() for count in counts), sums.tolist(), strict=True)
+        rows += [TemplateWeights(kind, *row) for row in columns]
     views = crf.views
     groups = {"transitions": views.transitions, "boundaries": np.concatenate([views.start, views.end])}
     groups |= {"potentials": np.concatenate(crf.added_views)} if crf.added_potentials else {}
@@ -163,7 +163,7 @@ def largest_weights(
             for feature, column, weight in zip(*columns, strict=True):
                 before = column // n if number_of_block else -1
                 largest.append(Weight(number_of_block, feature, before, column % n, weight))
-    positive, negative = (sorted(sign, key=lambda one: (-abs(one.weight), one[:4]))[:number] for sign in signs)
+    positive, negative = (sorted(sign, key=lambda weight: (-abs(weight.weight), weight[:4]))[:number] for sign in signs)
     return positive, negative
 
 

@@ -131,7 +131,7 @@ def _calibrated(
     curve = types = None
     if not after.plain:
         curve, types, after = fit_types(after, by_type=settings.by_type)
-    tables = [certainty(one, settings.bins, equal_mass=settings.equal_mass) for one in (judged, after)]
+    tables = [certainty(side, settings.bins, equal_mass=settings.equal_mass) for side in (judged, after)]
     recalls = _covered(pipe, examples, docs, temperature, wanted) if wanted else None
     first, last = (table for table in tables if table is not None)
     return ComponentCalibration(judged.unit, curve, types, first, last, recalls)

@@ -72,18 +72,18 @@ def fit_cover(
         for text, (begin, of_text) in enumerate(zip(answers.doc_offsets.tolist(), gold, strict=False))
         for span in of_text
     ]
-    found, known = {}, {name for *_, name in spans}
+    thresholds, labels = {}, {name for *_, name in spans}
     for column, (label, share) in zip(of_tokens.T, wanted.items(), strict=True):
         asked = f"--recall {share:g}" if label == ANY else f"--recall {label}={share:g}"
         own = [(text, column[start:end].min()) for text, start, end, name in spans if label in (name, ANY)]
         if not own:
-            of, hint = ("", "Use a larger file.") if label == ANY else (f" of {label!r}", suggest(label, known))
+            of, hint = ("", "Use a larger file.") if label == ANY else (f" of {label!r}", suggest(label, labels))
             raise DataError(f"{asked}: the file has no spans{of}. {hint}")
         texts, least = (np.array(values) for values in zip(*own, strict=True))
         threshold = _highest(texts, least, share, len(gold), asked)
         if threshold < ROUNDED_DOWN:
-            found[label] = float(f"{threshold:.4g}")
-    return found
+            thresholds[label] = float(f"{threshold:.4g}")
+    return thresholds
 
 
 def _highest(texts: Values, least: Values, share: float, n_texts: int, asked: str) -> float:

@@ -277,7 +277,7 @@ def encode(shard: None, recipe: Recipe, parts: Parts) -> Shard:
 def _read(nlp: Language, parts: Sequence[ConfigPart], annotators: Sequence[Any] = ()) -> Iterator[Example]:
     readers = (part(nlp) for part in parts)
     examples: Iterable[Example] = chain.from_iterable(getattr(reader, "stream", reader)(nlp) for reader in readers)
-    return iter(reduce(lambda each, pipe: annotated(pipe, each), annotators, examples))
+    return iter(reduce(lambda stream, pipe: annotated(pipe, stream), annotators, examples))
 
 
 def _portions(nlp: Language, readers: Sequence[Any], *given: Any) -> Iterator[Any]:
@@ -368,9 +368,9 @@ def _objective(shard: Shard, recipe: Recipe, plan: Outline, n_threads: int) -> O
 
 def _weights_of(rows: WeightRows, ids: Ints) -> Bools:
     """Return which weights [size] belong to some rows."""
-    known = np.zeros(rows.n_rows, np.bool_)
-    known[ids[ids >= 0]] = True
-    return np.repeat(known, rows.width if isinstance(rows, DenseRows) else np.diff(rows.ptr))
+    is_used = np.zeros(rows.n_rows, np.bool_)
+    is_used[ids[ids >= 0]] = True
+    return np.repeat(is_used, rows.width if isinstance(rows, DenseRows) else np.diff(rows.ptr))
 
 
 def name(shard: Shard, recipe: Recipe, numbers: Both) -> tuple[dict[int, str], dict[int, str]]:
@@ -448,7 +448,7 @@ class Shards:
                 f"Component {model.name!r}: training on a cluster does not support {what}. Train it in one process."
             )
         self.optimizer(method.optimizer, model.name)
-        names = [name for name, pipe in nlp.pipeline if any(pipe is one for one in annotators)]
+        names = [name for name, pipe in nlp.pipeline if any(pipe is annotator for annotator in annotators)]
         n_threads = sum(self._client.nthreads().values()) or 1
         parts, self.n_shards = corpora_of(nlp, method.each_term(model.name), self.n_shards, n_threads)
         n_shards = min(self.n_shards, len(parts.corpus))
@@ -494,12 +494,12 @@ class Shards:
         for places, keys, block in zip(
             zip(*(vocabulary.places for vocabulary in observed), strict=True), self._keys, layout[1:3], strict=True
         ):
-            there = [each for each in places if each is not None]
+            there = [place for place in places if place is not None]
             width = block.width
             rows.append(rows_of(there, len(keys), width) if there else DenseRows(len(keys), width))
         layout = layout._replace(unigrams=rows[0], bigrams=rows[1])
         states = [
-            _state(model.name, each) for each in zip(*(vocabulary.states for vocabulary in observed), strict=True)
+            _state(model.name, states) for states in zip(*(vocabulary.states for vocabulary in observed), strict=True)
         ]
         dictionary = _dictionary(model, [vocabulary.words for vocabulary in observed if vocabulary.words is not None])
         plan = Outline(model.labels.tags, layout, dictionary, states, self._n_total)
@@ -531,15 +531,15 @@ class Shards:
         numbers = (np.arange(sizes[0]), np.arange(sizes[1])) if keep else features_with_largest_weights(crf)
         names: tuple[dict[int, str], dict[int, str]] = ({}, {})
         for names_of_shard in self.cluster.each(name, self._recipe, numbers):
-            for known, more in zip(names, names_of_shard, strict=True):
-                known.update(more)
+            for texts, more in zip(names, names_of_shard, strict=True):
+                texts.update(more)
         if keep:
-            each = zip(names, sizes, strict=True)
-            model.name_features([known.get(number, "") for known, size in each for number in range(size)], ({}, {}))
+            blocks = zip(names, sizes, strict=True)
+            model.name_features([texts.get(number, "") for texts, size in blocks for number in range(size)], ({}, {}))
         else:
             unigrams, bigrams = (
-                {int(keys[number]): text for number, text in known.items()}
-                for known, keys in zip(names, crf.keys, strict=True)
+                {int(keys[number]): text for number, text in texts.items()}
+                for texts, keys in zip(names, crf.keys, strict=True)
             )
             model.name_features([], (unigrams, bigrams))
         self.cluster.close()
@@ -548,9 +548,9 @@ class Shards:
 
 def _groups(parts: Sequence[ConfigPart], n: int) -> list[list[ConfigPart]]:
     """Return n groups of parts, of about equal size; none is empty if there are n parts."""
-    each, steps = np.array([part.n_bytes for part in parts]) + 1, np.arange(n + 1)  # sizes may be unknown: 0
-    ends = np.cumsum(each)
-    bounds = np.searchsorted(ends - each / 2, ends[-1] * steps / n)  # by middles of parts
+    sizes, steps = np.array([part.n_bytes for part in parts]) + 1, np.arange(n + 1)  # sizes may be unknown: 0
+    ends = np.cumsum(sizes)
+    bounds = np.searchsorted(ends - sizes / 2, ends[-1] * steps / n)  # by middles of parts
     if len(parts) >= n:
         bounds = np.minimum(np.maximum.accumulate(bounds - steps) + steps, len(parts) - n + steps)
     return [list(parts[bounds[i] : bounds[i + 1]]) for i in range(n)]
@@ -588,9 +588,9 @@ def _dictionary(model: DocModel, words: Sequence[tuple[Hashes, Ints, Ints, Offse
     """Return the tag dictionary of all shards, given the `Observed.words` of each."""
     if not words:
         return None
-    index, each = HashIndex(), []
+    index, added = HashIndex(), []
     for hashes, numbers, labels, counts in words:
-        each.append((index.add(hashes)[0][numbers], labels, counts))
-    numbers, labels, counts = map(np.concatenate, zip(*each, strict=True))
+        added.append((index.add(hashes)[0][numbers], labels, counts))
+    numbers, labels, counts = map(np.concatenate, zip(*added, strict=True))
     limits = model.method.tag_dictionary_size, model.method.tag_dictionary_min_count
     return make_dictionary(index.keys, numbers, labels, model.labels.constraints, *limits, counts)[0]

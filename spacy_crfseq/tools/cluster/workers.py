@@ -56,13 +56,15 @@ class ShardFutures:
         done (Callable | None): Called with the number of shards that are made, to show progress.
         RAISES CrfError: The first error that a shard has raised.
         """
-        made = [self._submit(number, function, one, *arguments(number)) for number, one in enumerate(self._futures)]
-        self._gather([self._submit(number, _nothing, one) for number, one in enumerate(made)], done)
+        made = [
+            self._submit(number, function, future, *arguments(number)) for number, future in enumerate(self._futures)
+        ]
+        self._gather([self._submit(number, _nothing, future) for number, future in enumerate(made)], done)
         self._futures = made
 
     def each(self, function: Function, *arguments: Any) -> list[Any]:
         """Return function(shard, *arguments) of each shard."""
-        return self._gather([self._submit(n, function, one, *arguments) for n, one in enumerate(self._futures)])
+        return self._gather([self._submit(n, function, future, *arguments) for n, future in enumerate(self._futures)])
 
     def sum(self, function: Function, theta: Any, *arguments: Any) -> tuple[Any, ...]:
         """Return the sum of function(shard, theta, *arguments), tuples, over all shards, element by element.
@@ -90,7 +92,7 @@ class ShardFutures:
         while len(level) > 1:
             pairs = zip(level[::2], level[1::2], strict=False)
             rest = level[len(level) // 2 * 2 :]
-            level = [(one[0], self._submit(one[0], _added, one[1], other[1])) for one, other in pairs] + rest
+            level = [(own[0], self._submit(own[0], _added, own[1], other[1])) for own, other in pairs] + rest
         (total,) = self._gather([level[0][1]])
         values: tuple[Any, ...] = total.values
         return values
@@ -147,11 +149,11 @@ def spread(homes: Sequence[str], threads: Mapping[str, int]) -> list[str]:
     for home in homes:
         stay.append(loads[home] < most.get(home, 0))
         loads[home] += stay[-1]
-    found = list[str]()
+    assigned = list[str]()
     for home, stays in zip(homes, stay, strict=True):
-        found.append(home if stays else min(threads, key=lambda worker: (loads[worker] + 1) / threads[worker]))
-        loads[found[-1]] += not stays
-    return found
+        assigned.append(home if stays else min(threads, key=lambda worker: (loads[worker] + 1) / threads[worker]))
+        loads[assigned[-1]] += not stays
+    return assigned
 
 
 class _LostArgumentError(Exception):

@@ -197,8 +197,8 @@ def _split(items: list[Any], shares: Sequence[int], seed: int, unit_of: Callable
     for unit, item in zip(units, items, strict=True):
         parts[part_of[unit]].append(item)
     if not all(parts):
-        found = f"{len(names)} texts, documents or groups"
-        raise DataError(f"--split: {found} are too few for {len(parts)} parts of these shares.")
+        counted = f"{len(names)} texts, documents or groups"
+        raise DataError(f"--split: {counted} are too few for {len(parts)} parts of these shares.")
     return parts
 
 

@@ -169,8 +169,8 @@ def _print_labels(say: Any, report: Report, name: str) -> None:
     if len(labels) > LABEL_ROWS:
         print(f"... and {len(labels) - LABEL_ROWS} more")
     for part, column in columns.items():
-        known, candidates, unknown = column.tokens.values()
-        print(f"{part}: {count_of(known, 'token')} known, {unknown:,} unknown, {candidates:,} with candidates")
+        labelled, candidates, unknown = column.tokens.values()
+        print(f"{part}: {count_of(labelled, 'token')} known, {unknown:,} unknown, {candidates:,} with candidates")
 
 
 def _print_component(say: Any, name: str, component: Component) -> None:

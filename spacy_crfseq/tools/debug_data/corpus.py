@@ -478,11 +478,11 @@ def _of_labels(name: str, column: Column) -> list[Finding]:
 def _meant(column: Column, *, tags: bool = False) -> Callable[[str], str]:
     """Return a function that asks whether a rare label, or a tag with `tags`, stands for a common one."""
     common = [label for label, n in column.labels.items() if n >= RARE] or list(column.labels)
-    known = [OUTSIDE, *(f"{prefix}-{label}" for label in common for prefix in "BI")] if tags else common
+    names = [OUTSIDE, *(f"{prefix}-{label}" for label in common for prefix in "BI")] if tags else common
     cutoff = CLOSE_TAG if column.scheme == PLAIN else CLOSE
 
     def question(label: str) -> str:
-        others = [name for name in known if name != label]
+        others = [name for name in names if name != label]
         near = [name for name in others if name.casefold() == label.casefold()]
         near = near or get_close_matches(label, others, n=1, cutoff=cutoff)
         return f"; did you mean {near[0]!r}?" if near else ""

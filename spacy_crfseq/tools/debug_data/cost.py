@@ -79,8 +79,8 @@ def estimate(objective: Objective, optimizer: Optimizer, theta: Floats) -> Train
     from ...training.dataset import SAMPLE_SEQUENCES
 
     sizes = sorted({max(1, min(n, SAMPLE_SEQUENCES) // part) for part in (RATIO, 1)})
-    added = [getattr(one, "plugin", None) for one in getattr(objective.potential, "small", ())]
-    if not all(getattr(one, "transferable", True) for one in added):  # one learns from the whole corpus only
+    added = [getattr(potential, "plugin", None) for potential in getattr(objective.potential, "small", ())]
+    if not all(getattr(plugin, "transferable", True) for plugin in added):  # one learns from the whole corpus only
         sizes = []
     for size in sizes[:1]:
         _iterations(_part(objective, size), optimizer, theta, limit=2)  # one-off work
@@ -96,8 +96,8 @@ def estimate(objective: Objective, optimizer: Optimizer, theta: Floats) -> Train
 
 def _part(objective: Objective, size: int) -> Objective:
     n = max(1, objective.n_sequences)
-    each = ((term, max(1, round(size * term.data.n_sequences / n))) for term in objective.terms)
-    return objective.on([term._replace(data=term.data.sample(number)) for term, number in each])
+    samples = ((term, max(1, round(size * term.data.n_sequences / n))) for term in objective.terms)
+    return objective.on([term._replace(data=term.data.sample(number)) for term, number in samples])
 
 
 def _iterations(objective: Objective, optimizer: Optimizer, theta: Floats, limit: int = 0) -> tuple[int, bool]:

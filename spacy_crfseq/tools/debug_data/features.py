@@ -197,7 +197,7 @@ def _component(training: PipelineTraining, name: str, pipe: CRFComponent, cost: 
     return Component(n_labels, n_tokens, uses, unset, cost, _terms(training, name, pipe), lost)
 
 
-def _unaligned(training: PipelineTraining, pipe: CRFComponent, known: Collection[str]) -> dict[str, Lost]:
+def _unaligned(training: PipelineTraining, pipe: CRFComponent, labels: Collection[str]) -> dict[str, Lost]:
     from ...pipeline.alignment import Unaligned
     from ...pipeline.labels import gold_tags
 
@@ -207,7 +207,7 @@ def _unaligned(training: PipelineTraining, pipe: CRFComponent, known: Collection
         for example in examples:
             gold_tags(pipe.annotation, example, pipe.name, unaligned)
         if unaligned.counts:
-            lost[part] = Lost(unaligned.counts, unaligned.gone(known), unaligned.message(known))
+            lost[part] = Lost(unaligned.counts, unaligned.gone(labels), unaligned.message(labels))
     return lost
 
 

@@ -64,16 +64,16 @@ class Units(NamedTuple):
 
     def rows(self) -> dict[str, tuple[int, int, int]]:
         """Return the numbers of correct, predicted and gold spans of each label."""
-        gold, found = (Counter(span.label for spans in texts for span in spans) for texts in self[:2])
+        gold, n_predicted = (Counter(span.label for spans in texts for span in spans) for texts in self[:2])
         pairs = zip(self.gold, self.found, strict=True)
         right = Counter(span.label for of_text, predicted in pairs for span in set(of_text) & set(predicted))
-        return {label: (right[label], found[label], gold[label]) for label in sorted({*gold, *found})}
+        return {label: (right[label], n_predicted[label], gold[label]) for label in sorted({*gold, *n_predicted})}
 
     def tokens(self) -> tuple[int, int]:
         """Return the number of annotated tokens with the correct tag, and of all annotated tokens."""
         right = 0
-        for gold, predicted, known in zip(*self, strict=True):
-            tags = zip(_tags(gold, len(known)), _tags(predicted, len(known)), known, strict=True)
+        for gold, predicted, mask in zip(*self, strict=True):
+            tags = zip(_tags(gold, len(mask)), _tags(predicted, len(mask)), mask, strict=True)
             right += sum(a == b for a, b, is_known in tags if is_known)
         return right, sum(map(sum, self.known))
 
@@ -110,11 +110,11 @@ def evaluate(
     from ...pipeline.readers import read_gold
     from ...pipeline.white_space import wordwise
 
-    nlp, known = load_pipeline(model), names_of(given)
+    nlp, inputs = load_pipeline(model), names_of(given)
     preset = layout_of(file, layout, nlp)
-    needed = missing_columns(nlp, preset) if known is None else known
+    needed = missing_columns(nlp, preset) if inputs is None else inputs
     _scored_columns(nlp, preset, file_columns(preset), needed)  # before the file is read
-    gold = read_gold(nlp, file, preset, known)
+    gold = read_gold(nlp, file, preset, inputs)
     if raw and gold.given:
         raise ConfigError(f"--raw: features read {', '.join(gold.given)}, columns that raw text does not have.")
     scored = _scored_columns(nlp, preset, gold.columns, gold.given)
@@ -130,7 +130,7 @@ def evaluate(
             blocks.append("\n".join(covered.lines()))
     if corpus is not None:
         as_file = Asked(skip_invalid=preset.skip_invalid)
-        learned = read_gold(nlp, corpus, show_layout(corpus, as_file, preset), known).examples
+        learned = read_gold(nlp, corpus, show_layout(corpus, as_file, preset), inputs).examples
         training, words = list(map(wordwise, learned)), [_words(example.reference) for example in judged]
         seen = {name: _seen(of, _units(training, name, key).gold, training, words, name) for name, of in units.items()}
         metrics["seen"] = {name: rows for name, (rows, _) in seen.items()}
@@ -142,7 +142,7 @@ def evaluate(
         blocks.append(note)
     comparison = rival and compare(
         (rival.model, load_pipeline(rival.model)), (str(model), nlp), file, preset,
-        component=rival.components, given=known, samples=rival.samples,
+        component=rival.components, given=inputs, samples=rival.samples,
     )  # fmt: skip
     return Evaluation(metrics, "\n\n".join(blocks), comparison)
 
@@ -196,11 +196,11 @@ def _scores(
         blocks.append(title + units[name].report(spans=name in SPAN_COLUMNS) + of_sequences)
         per_type = {label: dict(zip("prf", prf(*row), strict=True)) for label, row in units[name].rows().items()}
         metrics.setdefault(f"{prefix}per_type", per_type)
-    right, known = units[main].tokens()
+    right, total = units[main].tokens()
     tokens = sum(len(example.predicted) for example in examples)
     speed = tokens / seconds if seconds else 0.0
     blocks.append(f"{tokens} tokens in {seconds:.2f} s: {speed:,.0f} tokens/s")
-    metrics["token_label_acc"] = right / known if known else 0.0
+    metrics["token_label_acc"] = right / total if total else 0.0
     return {"tokens": tokens, "seconds": seconds, SPEED: speed, **metrics}, blocks
 
 
@@ -246,10 +246,12 @@ def _units(examples: Sequence[Example], name: str, key: str) -> Units:
     units = Units([], [], [])
     for example in examples:
         gold = example.reference
-        known = [name == "chunk" or bool(token.ent_iob if name == "ent" else value_of(token, name)) for token in gold]
+        is_known = [
+            name == "chunk" or bool(token.ent_iob if name == "ent" else value_of(token, name)) for token in gold
+        ]
         for doc, spans in ((gold, units.gold), (example.predicted, units.found)):
-            spans.append([span for span in _spans(doc, name, key) if all(known[span.start : span.end])])
-        units.known.append(known)
+            spans.append([span for span in _spans(doc, name, key) if all(is_known[span.start : span.end])])
+        units.known.append(is_known)
     return units
 
 

@@ -133,8 +133,8 @@ def _judge_both(
 
 def _different_tokens(pipelines: Sequence[Language], docs: Sequence[Doc]) -> list[str]:
     texts = [doc.text for doc in docs[:TOKENISED]]
-    one, other = ([[token.text for token in nlp.make_doc(text)] for text in texts] for nlp in pipelines)
-    differ = sum(a != b for a, b in zip(one, other, strict=True))
+    own, other = ([[token.text for token in nlp.make_doc(text)] for text in texts] for nlp in pipelines)
+    differ = sum(a != b for a, b in zip(own, other, strict=True))
     doubt = (
         f"the pipelines tokenize {differ} of the first {len(texts)} texts differently. Here both get the tokens of the "
         "file; on raw text they differ more."
@@ -146,10 +146,12 @@ def _different_tasks(first: CRFComponent, second: CRFComponent) -> list[str]:
     settings = [{**pipe.annotation.settings(), "scheme": None} for pipe in (first, second)]
     doubts = []
     if settings[0] != settings[1]:
-        each = " and ".join(", ".join(f"{k} = {v!r}" for k, v in one.items() if v is not None) for one in settings)
-        doubts.append(f"{first.name} predicts different things: {each}.")
-    one, other = set(first.labels), set(second.labels)
-    for own, which in ((one - other, "A"), (other - one, "B")):
+        texts = " and ".join(
+            ", ".join(f"{k} = {v!r}" for k, v in values.items() if v is not None) for values in settings
+        )
+        doubts.append(f"{first.name} predicts different things: {texts}.")
+    labels, other = set(first.labels), set(second.labels)
+    for own, which in ((labels - other, "A"), (other - labels, "B")):
         if own:
             doubts.append(f"only {which} predicts {', '.join(sorted(own))} ({first.name}).")
     return doubts
@@ -326,13 +328,13 @@ def compare_judged(name: str, first: Judged, second: Judged, n_samples: int) -> 
         return rates_by_label(counts)[..., 2::3]
 
     labels = sorted({*first.labels, *second.labels})
-    counts = [span_counts(one.gold, one.found, labels) for one in (first, second)]
-    whole = [one.token_counts for one in (first, second)] if first.plain else [each.sum(1) for each in counts]
-    of_labels = _lines([each.reshape(len(each), -1) for each in counts], f1_by_label, n_samples)
-    sides = [zip(one.gold, one.found, strict=True) for one in (first, second)]
+    counts = [span_counts(side.gold, side.found, labels) for side in (first, second)]
+    whole = [side.token_counts for side in (first, second)] if first.plain else [of_texts.sum(1) for of_texts in counts]
+    of_labels = _lines([of_texts.reshape(len(of_texts), -1) for of_texts in counts], f1_by_label, n_samples)
+    sides = [zip(side.gold, side.found, strict=True) for side in (first, second)]
     right = [[set(gold) & set(overlapping) for gold, overlapping in side] for side in sides]
     n_texts = len(first.texts)
-    wrong = [np.array([one.mistakes(i) for i in range(n_texts)], np.int64) for one in (first, second)]
+    wrong = [np.array([side.mistakes(i) for i in range(n_texts)], np.int64) for side in (first, second)]
     changes = []
     for i, fewer in enumerate((wrong[0] - wrong[1]).tolist()):
         if fewer:
@@ -351,12 +353,16 @@ def compare_judged(name: str, first: Judged, second: Judged, n_samples: int) -> 
         only_second=sum(len(b - a) for a, b in zip(*right, strict=True)),
         texts_first=int(((wrong[0] == 0) & (wrong[1] > 0)).sum()),
         texts_second=int(((wrong[1] == 0) & (wrong[0] > 0)).sum()),
-        better=sorted((one for one in changes if one.fewer > 0), key=lambda one: (-one.fewer, one.number)),
-        worse=sorted((one for one in changes if one.fewer < 0), key=lambda one: (one.fewer, one.number)),
+        better=sorted(
+            (change for change in changes if change.fewer > 0), key=lambda change: (-change.fewer, change.number)
+        ),
+        worse=sorted(
+            (change for change in changes if change.fewer < 0), key=lambda change: (change.fewer, change.number)
+        ),
     )
 
 
 def _lines(counts: Sequence[NDArray[np.int64]], score: bootstrap.Score, n_samples: int) -> list[Line]:
     difference = bootstrap.compare(counts[0], counts[1], score, n_samples)
-    scores = [score(each.sum(0).astype(np.float64)) for each in counts]
-    return [Line(*map(float, each)) for each in zip(*scores, *difference, strict=True)]
+    scores = [score(of_texts.sum(0).astype(np.float64)) for of_texts in counts]
+    return [Line(*map(float, figures)) for figures in zip(*scores, *difference, strict=True)]

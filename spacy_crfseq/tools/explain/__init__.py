@@ -213,8 +213,10 @@ class _Text:
         self.features: list[list[list[tuple[str, int]]]] = [[[] for _ in self.places] for _ in range(2)]
         for number, block in enumerate(reader.active([doc], preset)):
             for active in block:
-                each = zip(active.tokens.tolist(), reader.names(number, active), active.features.tolist(), strict=True)
-                for token, name, feature in each:
+                entries = zip(
+                    active.tokens.tolist(), reader.names(number, active), active.features.tolist(), strict=True
+                )
+                for token, name, feature in entries:
                     self.features[number][token].append((name, feature))
         self.predicted = [self.addends(token, self.labels) for token in range(len(self.places))]
 

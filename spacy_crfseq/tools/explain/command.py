@@ -202,12 +202,12 @@ def explain_cli(
     if source is None:
         _refuse("needs a text, or a file of texts", token=tokens, limit=limit)
         number = number or (WEIGHTS if output is None else WEIGHTS_ON_PAGE)
-        found = explain_model(
+        weights = explain_model(
             model, component=component, label=label, template=template, number=number, texts=texts, layout=layout
         )
         if output is not None:
-            write_text(output, render("tools/explain/weights.html", found=found))
-        _print_model(found, output, as_json)
+            write_text(output, render("tools/explain/weights.html", found=weights))
+        _print_model(weights, output, as_json)
         return
     _refuse("is about the model as a whole: leave out the text", template=template, texts=texts)
     explained = explain(
@@ -226,15 +226,15 @@ def explain_cli(
         _print_texts(explained, number or SHOWN)
 
 
-def _print_model(found: ModelWeights, output: Path | None, as_json: bool) -> None:
+def _print_model(weights: ModelWeights, output: Path | None, as_json: bool) -> None:
     if as_json:
-        print_json(found.to_json())
+        print_json(weights.to_json())
         return
     if output is not None:
         printer().good(f"Saved {output}")
     else:
-        print("\n".join(model_lines(found)))
-    if advice := found.advice():
+        print("\n".join(model_lines(weights)))
+    if advice := weights.advice():
         printer().info(advice)
 
 

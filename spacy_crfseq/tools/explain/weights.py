@@ -175,28 +175,30 @@ def _transitions(crf: LinearChainCRF) -> Floats:
     return out
 
 
-def model_lines(found: ModelWeights) -> list[str]:
+def model_lines(weights: ModelWeights) -> list[str]:
     """Return the lines about a model in the terminal, no wider than it is."""
     wide = get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
     lines: list[str] = []
-    for group in found.groups:
-        lines += ["", group.title, *_side_by_side(group, wide, with_label=not found.by_label)]
-    if found.transitions is not None:
+    for group in weights.groups:
+        lines += ["", group.title, *_side_by_side(group, wide, with_label=not weights.by_label)]
+    if weights.transitions is not None:
         lines += ["", "Transitions, from the label of the row to that of the column", ""]
-        lines += _transition_lines(*found.steps, found.transitions, wide)
-    if found.templates:
-        lines += ["", "Weights by template", "", *_template_lines(found.rows(), wide)]
+        lines += _transition_lines(*weights.steps, weights.transitions, wide)
+    if weights.templates:
+        lines += ["", "Weights by template", "", *_template_lines(weights.rows(), wide)]
     return [*lines, ""]
 
 
 def _side_by_side(group: Group, wide: int, *, with_label: bool) -> list[str]:
-    words = [one.words(with_label) for one in (*group.positive, *group.negative)]
+    words = [weight.words(with_label) for weight in (*group.positive, *group.negative)]
     if not words:
         return ["  no weight other than zero"]
     room = min(max(map(len, words)), max(16, (wide - 2 * 12) // 2))
 
-    def cell(one: NamedWeight | None) -> str:
-        return f"{one.weight:+8.3f}  {cut_name(one.words(with_label), room):{room}}" if one else " " * (10 + room)
+    def cell(weight: NamedWeight | None) -> str:
+        return (
+            f"{weight.weight:+8.3f}  {cut_name(weight.words(with_label), room):{room}}" if weight else " " * (10 + room)
+        )
 
     return ["  ".join(map(cell, pair)).rstrip() for pair in zip_longest(group.positive, group.negative)]
 

@@ -140,19 +140,19 @@ def complete(wanted: Wanted, ask: Ask | None = None) -> ConfigSettings:
         corpus_files(path)
     if wanted.goal is not None:
         layouts.check_choice("--goal", wanted.goal, GOALS)
-    known = wanted.layout.layout()
+    given = wanted.layout.layout()
     train = wanted.train or (_ask_file("Training", ask) if ask else None)
     dev = wanted.dev or (_ask_file("Development", ask) if ask else None)
-    layout = known or wanted.layout.encoded(_layout(train, ask))
+    layout = given or wanted.layout.encoded(_layout(train, ask))
     assert layout is not None
-    if known and train is not None and wanted.layout.scheme is None:
+    if given and train is not None and wanted.layout.scheme is None:
         layout = with_scheme(train, layout)
     if layout.name == DOCBIN and (several := [path for path in (train, dev) if path and not path.exists()]):
         raise ConfigError(
             f"{several[0]}: spaCy's reader of .spacy files takes a file or a folder. Put them into a folder, or join "
             "them by 'convert' to columns."
         )
-    of_dev = _layout_of_dev(layout, train, dev) if known is None and train is not None and dev is not None else None
+    of_dev = _layout_of_dev(layout, train, dev) if given is None and train is not None and dev is not None else None
     if layout.name == DOCBIN and layout.skip_invalid:
         raise ConfigError(
             "--skip-invalid: spaCy's reader of .spacy files cannot leave anything out. Write such a file anew: "
@@ -214,11 +214,11 @@ def _check_corpus(path: Path, layout: Preset, lang: str, columns: Sequence[str])
 
     if layout.name == DOCBIN or layout.form is not None:
         return
-    found: dict[str, set[str]] = {column: set() for column in columns}
+    by_column: dict[str, set[str]] = {column: set() for column in columns}
     for sentence in CorpusReader(CorpusSettings(path, layout)).sentences(_language(lang)):
-        for column, tags in found.items():
+        for column, tags in by_column.items():
             tags.update(sentence.columns.get(column, ()))
-    labels = {column: {tag for tag in tags if tag not in NO_LABELS} for column, tags in found.items()}
+    labels = {column: {tag for tag in tags if tag not in NO_LABELS} for column, tags in by_column.items()}
     if not any(labels.values()):
         raise FormatError(path, 0, f"nothing is annotated ({' or '.join(columns)}), so nothing can be learned.")
     for column, tags in labels.items():
@@ -289,11 +289,11 @@ def _layout(train: Path | None, ask: Ask | None) -> Preset:
 
 
 def _tasks(text: str) -> tuple[str, ...]:
-    named, known = [part.strip() for part in text.split(",") if part.strip()], (*TASKS, ALL)
+    named, choices = [part.strip() for part in text.split(",") if part.strip()], (*TASKS, ALL)
     for name in named:
-        layouts.check_choice("--task", name, known)
+        layouts.check_choice("--task", name, choices)
     if not named:
-        raise ConfigError(f"--task is empty. Known: {', '.join(known)}.")
+        raise ConfigError(f"--task is empty. Known: {', '.join(choices)}.")
     return tuple(name for name in TASKS if name in named or ALL in named)
 
 

@@ -68,7 +68,7 @@ def exported_model(pipe: CRFComponent, docs: Iterable[Doc], *, wapiti: bool) -> 
     """
     own, crf, n = pipe.doc_model, pipe.crf, len(pipe.tags)
     plans, features = own.features.plans(), own.method.features
-    firsts = [(plan, one.parts[0]) for plan in plans for one in plan.templates]
+    firsts = [(plan, template.parts[0]) for plan in plans for template in plan.templates]
     given = all(part.attribute in plan.functions and part.offset == 0 for plan, part in firsts)
     patterns = _patterns(pipe, features, given) if wapiti else None
     _check(pipe, given, wapiti)
@@ -81,9 +81,9 @@ def exported_model(pipe: CRFComponent, docs: Iterable[Doc], *, wapiti: bool) -> 
     heat, allowed, notes = own.cfg["temperature"], own.labels.constraints, list[str]()
     if own.cfg["cover"]:
         notes.append("Thresholds for recall stay behind: a format of weights cannot say them")
-    attributes, pairs = (each._replace(values=each.values / heat) for each in (attributes, pairs))
+    attributes, pairs = (weights._replace(values=weights.values / heat) for weights in (attributes, pairs))
     transitions, start, end = (
-        np.asarray(each, np.float64) / heat for each in (crf.views.transitions, crf.views.start, crf.views.end)
+        np.asarray(scores, np.float64) / heat for scores in (crf.views.transitions, crf.views.start, crf.views.end)
     )
     transitions[~allowed.step] = NEVER
     start[~allowed.start], end[~allowed.end] = NEVER, NEVER
@@ -111,7 +111,7 @@ def _patterns(pipe: CRFComponent, features: Any, given: bool) -> list[str]:
         lines = [*map(format_template_line, features.lines)]
     else:
         functions = pipe.doc_model.features.token_functions.values()
-        plugins = [one for one in functions if isinstance(one, WapitiPatterns)]
+        plugins = [function for function in functions if isinstance(function, WapitiPatterns)]
         if not plugins or not given or not plugins[0].patterns:
             raise ConfigError(
                 f"{pipe.name!r}: Wapiti computes its attributes by patterns, and this component does not. Train one "
@@ -127,12 +127,16 @@ def _check(pipe: CRFComponent, given: bool, wapiti: bool) -> None:
     own, crf, method = pipe.doc_model, pipe.crf, pipe.doc_model.method
     check_global(pipe.name, method.loss, "a model for another program")
     edges = crf.views.start.any() or crf.views.end.any()
-    others = [name for name, one in method.potentials.items() if not isinstance(one, Values) or wapiti]
-    known = {*items.LEXEME_FUNCTIONS, *items.TEXT_FUNCTIONS, *items.COLUMNS}
-    classes = {name for block, one in _classes(pipe) for name in one.functions(block)}
+    others = [name for name, potential in method.potentials.items() if not isinstance(potential, Values) or wapiti]
+    portable = {*items.LEXEME_FUNCTIONS, *items.TEXT_FUNCTIONS, *items.COLUMNS}
+    classes = {name for block, function in _classes(pipe) for name in function.functions(block)}
     functions = own.features.token_functions.values()
-    foreign = [one for one in functions if one is not noted_attributes and not isinstance(one, CRFsuiteItems)]
-    names = {part.attribute for one in own.features.plans()[0].templates for part in one.parts}
+    foreign = [
+        function
+        for function in functions
+        if function is not noted_attributes and not isinstance(function, CRFsuiteItems)
+    ]
+    names = {part.attribute for template in own.features.plans()[0].templates for part in template.parts}
     for wrong, what, instead in (
         (edges and given and not wapiti, "weights of first and last labels", "boundaries = false"),
         (crf.views.bigrams.any() and not wapiti, "weights of label pairs with features", "bigram_templates = []"),
@@ -142,7 +146,7 @@ def _check(pipe: CRFComponent, given: bool, wapiti: bool) -> None:
         (own.features.doc_attributes, "attributes of documents", "no attributes but word classes"),
         (method.once or method.order, "once or order", "neither"),
         (others, f"the potential {', '.join(others)}", "no potentials"),
-        (not (given or wapiti) and names - known - classes, f"the attributes {sorted(names - known - classes)}",
+        (not (given or wapiti) and names - portable - classes, f"the attributes {sorted(names - portable - classes)}",
          "templates of other attributes"),
     ):  # fmt: skip
         if wrong:
@@ -164,7 +168,7 @@ def _named(pipe: CRFComponent, docs: Iterable[Doc], given: bool) -> tuple[list[s
             names[block][number].add(name)
         _check_all(pipe, wanted)
     if given:
-        return tuple([{each.partition("=")[2] for each in one} for one in block] for block in names)
+        return tuple([{name.partition("=")[2] for name in names_of_row} for names_of_row in block] for block in names)
     return tuple(names)
 
 
@@ -173,13 +177,13 @@ def _wanted(pipe: CRFComponent) -> tuple[Bools, Bools]:
     crf, views = pipe.crf, pipe.crf.views
     wanted = tuple(np.zeros(len(keys), np.bool_) for keys in crf.keys)
     blocks = (crf.layout.unigrams, views.unigrams), (crf.layout.bigrams, views.bigrams)
-    for one, (rows, weights) in zip(wanted, blocks, strict=True):
-        one[cells(rows)[weights != 0] // rows.width] = True
+    for is_wanted, (rows, weights) in zip(wanted, blocks, strict=True):
+        is_wanted[cells(rows)[weights != 0] // rows.width] = True
     return wanted[0], wanted[1]
 
 
 def _check_all(pipe: CRFComponent, missing: tuple[Bools, Bools]) -> None:
-    n_missing = sum(int(each.sum()) for each in missing)
+    n_missing = sum(int(rows.sum()) for rows in missing)
     if n_missing:
         raise DataError(
             f"{pipe.name!r}: {n_missing:,} of {sum(map(len, missing)):,} features occur in none of the texts, so that "
@@ -236,14 +240,14 @@ def _weights(pipe: CRFComponent, block: int, names: Sequence[set[str]]) -> Named
     layout, views = pipe.crf.layout, pipe.crf.views
     rows, weights = (layout.bigrams, views.bigrams) if block else (layout.unigrams, views.unigrams)
     numbers: dict[str, int] = {}
-    owners = [[numbers.setdefault(name, len(numbers)) for name in sorted(each)] for each in names]
+    owners = [[numbers.setdefault(name, len(numbers)) for name in sorted(of_row)] for of_row in names]
     if sum(map(len, owners)) > len(numbers):
-        twice, _ = Counter(name for each in names for name in each).most_common(1)[0]
+        twice, _ = Counter(name for of_row in names for name in of_row).most_common(1)[0]
         raise DataError(
             f"{pipe.name!r}: two features have the name {twice!r}, under which other programs would add their weights. "
             "Let token functions return names of their own."
         )
-    sizes, flat = [len(each) for each in owners], [number for each in owners for number in each]
+    sizes, flat = [len(of_row) for of_row in owners], [number for of_row in owners for number in of_row]
     places, values = cells(rows)[weights != 0], weights[weights != 0].astype(np.float64)
     feature, column = np.divmod(places, max(1, rows.width))
     several = np.array(sizes, np.int64)[feature]
@@ -261,7 +265,7 @@ def _with_values(pipe: CRFComponent, weights: NamedWeights, docs: Iterable[Doc])
     RAISES DataError: If an attribute with values occurs in none of the texts.
     """
     n, potentials = len(pipe.tags), list(pipe.doc_model.method.potentials.values())
-    number = next((i for i, one in enumerate(potentials) if isinstance(one, Values)), None)
+    number = next((i for i, potential in enumerate(potentials) if isinstance(potential, Values)), None)
     if number is None:
         return weights
     plugin: Any = potentials[number]

@@ -74,7 +74,9 @@ def model_of(crf: Any) -> SavedModel:
     if not crf.classes_:
         raise NotFittedError("This CRF is not fitted yet; call fit first.")
     labels, state = list(crf.classes_), crf.state_features_
-    number, row = ({name: i for i, name in enumerate(dict.fromkeys(each))} for each in (labels, (a for a, _ in state)))
+    number, row = (
+        {name: i for i, name in enumerate(dict.fromkeys(values))} for values in (labels, (a for a, _ in state))
+    )
     cells = np.array([(row[name], number[label]) for name, label in state], np.int64).reshape(-1, 2)
     transitions = np.zeros((len(labels), len(labels)))
     for (before, label), weight in crf.transition_features_.items():
@@ -117,8 +119,10 @@ def _scheme_of(labels: Sequence[str]) -> str:
         with suppress(DataError):
             tag_table(tuple(labels), scheme)
             return scheme
-    known = ", ".join(f"{name} ({' '.join(LETTERS[name])})" for name in MODEL_SCHEMES)
-    raise DataError(f"The labels {', '.join(labels[:12])} are tags of no scheme: {known}. Import it with --labels tag.")
+    schemes = ", ".join(f"{name} ({' '.join(LETTERS[name])})" for name in MODEL_SCHEMES)
+    raise DataError(
+        f"The labels {', '.join(labels[:12])} are tags of no scheme: {schemes}. Import it with --labels tag."
+    )
 
 
 def import_model(nlp: Language, model: SavedModel, labels: str, settings: Mapping[str, Any]) -> CRFComponent:
@@ -128,8 +132,8 @@ def import_model(nlp: Language, model: SavedModel, labels: str, settings: Mappin
     settings (Mapping[str, Any]): Those of the component, whose only features are one token function per block.
     RAISES CrfError: If the labels are no tags of the scheme, or as the factory raises.
     """
-    known = {"overwrite": True} if labels == "tag" else {}  # features may read the tags of other components
-    pipe: Any = nlp.add_pipe(FACTORIES[labels], config={**known, **settings})
+    defaults = {"overwrite": True} if labels == "tag" else {}  # features may read the tags of other components
+    pipe: Any = nlp.add_pipe(FACTORIES[labels], config={**defaults, **settings})
     own, n, tables = pipe.doc_model, len(model.labels), (model.attributes, model.pairs)
     if not model.labels:
         raise ModelFileError("The model has no labels, so there is nothing to predict.")
@@ -147,7 +151,7 @@ def import_model(nlp: Language, model: SavedModel, labels: str, settings: Mappin
     token = Columns(np.zeros(1, np.uint64), np.zeros((1, len(encoder.columns)), np.uint64), np.array([0, 1]), sets)
     encoder.encode(token)  # it has all attributes, in their order
     keys, features = encoder.keys, encoder.features
-    if [len(each) for each in keys] != [len(table.names) for table in tables]:
+    if [len(column) for column in keys] != [len(table.names) for table in tables]:
         raise ModelFileError(f"Component {pipe.name!r}: two names of the model have the same hash; drop one of them.")
     (unigrams, weights), (bigrams, pair_weights) = _rows(model.attributes, n), _rows(model.pairs, n * n)
     steps, added = model.transitions != 0, tuple(own.method.potentials.values())

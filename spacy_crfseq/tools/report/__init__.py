@@ -103,8 +103,10 @@ def report(
         def look_at(pipe: CRFComponent, docs: list[Doc]) -> Findings:
             bar.set_description(pipe.name)
             judged, answers = judge(pipe, examples, docs)
-            known = None if seen is None else corpus_familiarity(pipe, seen)
-            findings = Findings(pipe, judged, answers, known, curves[pipe.name], settings.sentences, settings.samples)
+            familiarity = None if seen is None else corpus_familiarity(pipe, seen)
+            findings = Findings(
+                pipe, judged, answers, familiarity, curves[pipe.name], settings.sentences, settings.samples
+            )
             bar.update()
             return findings
 
@@ -143,7 +145,7 @@ def corpus_familiarity(pipe: CRFComponent, examples: Sequence[Example]) -> Famil
             for span in spans_of_tags(gold_tags_of(pipe, example), plain=plain):
                 yield text_of(words, span), span.label
 
-    return Familiarity.of(pairs(), () if plain else (token.text for one in examples for token in one.reference))
+    return Familiarity.of(pairs(), () if plain else (token.text for example in examples for token in example.reference))
 
 
 def _curves(model: str | Path, train: Path | None, names: Sequence[str]) -> dict[str, list[dict[str, Any]]]:

@@ -91,8 +91,8 @@ class ErroneousSentence(NamedTuple):
     def sides(self, unit: str) -> list[Side]:
         """Return gold and predicted spans, and notes on the missed and the wrong ones; a tagger's are all wrong."""
         odd = self.odd if unit == "spans" else set()
-        gold, found = [(*span, None) for span in self.gold], [(*span, p) for span, p in self.found]
-        return [("gold", gold, dict.fromkeys(odd, "missed")), ("predicted", found, dict.fromkeys(odd, "wrong"))]
+        gold, predicted = [(*span, None) for span in self.gold], [(*span, p) for span, p in self.found]
+        return [("gold", gold, dict.fromkeys(odd, "missed")), ("predicted", predicted, dict.fromkeys(odd, "wrong"))]
 
     def as_json(self) -> dict[str, Any]:
         """Return the words and the spans for JSON."""
@@ -104,7 +104,7 @@ class ErroneousSentence(NamedTuple):
 class Findings:
     """The results on a component.
 
-    known: Texts and labels of the training corpus, None without one.
+    familiarity: Texts and labels of the training corpus, None without one.
     curve: Iterations of the training log.
     n_worst, n_samples: Number of sentences to show, and of bootstrap samples.
 
@@ -124,7 +124,7 @@ class Findings:
     """
 
     def __init__(
-        self, pipe: CRFComponent, judged: Judged, answers: DocPosterior, known: Familiarity | None,
+        self, pipe: CRFComponent, judged: Judged, answers: DocPosterior, familiarity: Familiarity | None,
         curve: list[dict[str, Any]], n_worst: int, n_samples: int,
     ) -> None:  # fmt: skip
         sentences = _Sentences(judged, answers)
@@ -142,7 +142,7 @@ class Findings:
         wrong = sorted(((a, b, n) for (a, b), n in counts.items() if a != b), key=lambda row: (-row[2], *row[:2]))
         self.confusions = wrong[:MOST_CONFUSIONS]
         self.examples = sentences.examples(self.confusions)
-        self.familiar = None if known is None else _familiar(judged, known, n_samples)
+        self.familiar = None if familiarity is None else _familiar(judged, familiarity, n_samples)
         self.certainty = certainty(judged)
         self.templates = weights_by_template(pipe.crf, pipe.doc_model.features.plans())
         self.transitions = list(pipe.tags), _transitions(pipe)
@@ -207,7 +207,7 @@ def _tag_confusion(judged: Judged) -> tuple[list[str], NDArray[np.int64]]:
 
 def _estimates(scores: Interval) -> list[Estimate]:
     columns = (np.atleast_1d(part).tolist() for part in scores)
-    return [Estimate(*map(finite, each)) for each in zip(*columns, strict=True)]
+    return [Estimate(*map(finite, figures)) for figures in zip(*columns, strict=True)]
 
 
 def _rows(counts: NDArray[np.int64], n_samples: int) -> list[ScoredCounts]:
@@ -221,8 +221,8 @@ def _rows(counts: NDArray[np.int64], n_samples: int) -> list[ScoredCounts]:
     ]
 
 
-def _familiar(judged: Judged, known: Familiarity, n_samples: int) -> dict[str, ScoredCounts]:
-    counts = known.counts([text.words for text in judged.texts], judged.gold, judged.found)
+def _familiar(judged: Judged, familiarity: Familiarity, n_samples: int) -> dict[str, ScoredCounts]:
+    counts = familiarity.counts([text.words for text in judged.texts], judged.gold, judged.found)
     rows = dict(zip(FAMILIAR, _rows(counts, n_samples), strict=True))
     return {name: row for name, row in rows.items() if row.gold or row.found}
 

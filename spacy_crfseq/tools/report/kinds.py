@@ -84,7 +84,7 @@ def span_confusion(pairs: Iterable[Pair]) -> Counter[tuple[str, str]]:
 
 def confusion(gold: ArrayLike, predicted: ArrayLike, n_labels: int) -> NDArray[np.int64]:
     """Return the counts of gold labels (row) predicted as labels (column) [L, L]; gold labels below 0 are ignored."""
-    known = np.asarray(gold) >= 0
-    a, b = np.asarray(gold, np.int64)[known], np.asarray(predicted, np.int64)[known]
+    is_known = np.asarray(gold) >= 0
+    a, b = np.asarray(gold, np.int64)[is_known], np.asarray(predicted, np.int64)[is_known]
     counts: NDArray[np.int64] = np.bincount(a * n_labels + b, minlength=n_labels * n_labels)
     return counts.reshape(n_labels, n_labels)

@@ -87,8 +87,12 @@ class Cas(NamedTuple):
 
     def annotations(self, tag: str) -> list[tuple[tuple[int, int], ElementTree.Element]]:
         """Return the annotations of a type, after their characters, in the order of the text."""
-        found = [(self.bounds(each), each) for each in self.root if (each.tag, each.get("sofa")) == (tag, self.sofa)]
-        return sorted(found, key=lambda item: item[0])
+        placed = [
+            (self.bounds(element), element)
+            for element in self.root
+            if (element.tag, element.get("sofa")) == (tag, self.sofa)
+        ]
+        return sorted(placed, key=lambda item: item[0])
 
 
 def read_cas(xmi: str) -> Cas:
@@ -149,16 +153,17 @@ def predict(service: Service, body: Mapping[str, Any]) -> dict[str, Any]:
     """Answer /predict: the document with predictions.  RAISES DataError: If it cannot be read."""
     request = parsed(RecommenderRequest, body)
     tag, feature, cas = tag_of(request.metadata.layer), request.metadata.feature, read_cas(request.document.xmi)
-    old = [each for _, each in cas.annotations(tag) if each.get(PREDICTED) == "true"]
-    gone, at = {each.get(ID) for each in old}, set(map(id, old))
-    cas.root[:] = [each for each in cas.root if id(each) not in at]
+    old = [element for _, element in cas.annotations(tag) if element.get(PREDICTED) == "true"]
+    gone, at = {element.get(ID) for element in old}, set(map(id, old))
+    cas.root[:] = [element for element in cas.root if id(element) not in at]
     place = next(
-        (i for i, each in enumerate(cas.root) if each.tag == f"{CAS}View" and each.get("sofa") == cas.sofa), None
+        (i for i, element in enumerate(cas.root) if element.tag == f"{CAS}View" and element.get("sofa") == cas.sofa),
+        None,
     )
     if place is None:
         raise DataError("The document has no view of its text (cas:View).")
     view = cas.root[place]
-    first = 1 + max((int(each.get(ID, "")) for each in cas.root if each.get(ID, "").isdecimal()), default=0)
+    first = 1 + max((int(element.get(ID, "")) for element in cas.root if element.get(ID, "").isdecimal()), default=0)
     new = []
     (spans,) = service.predict([doc_of(service, cas)], alternatives=True)
     for number, (start, end, label, p) in enumerate(spans, start=first):
@@ -167,7 +172,7 @@ def predict(service: Service, body: Mapping[str, Any]) -> dict[str, Any]:
         new.append(ElementTree.Element(tag, {ID: str(number), "sofa": cas.sofa, **bounds, **said}))
     cas.root[place:place] = new
     members = [member for member in view.get("members", "").split() if member not in gone]
-    view.set("members", " ".join([*members, *(each.get(ID, "") for each in new)]))
+    view.set("members", " ".join([*members, *(element.get(ID, "") for element in new)]))
     return {"document": ElementTree.tostring(cas.root, encoding="unicode", xml_declaration=True)}
 
 
@@ -182,10 +187,12 @@ def train(service: Service, body: Mapping[str, Any]) -> bool:
     for document in request.documents:
         cas = read_cas(document.xmi)
         made = [item for item in cas.annotations(tag) if item[1].get(PREDICTED) != "true" and item[1].get(feature)]
-        spans = [ScoredSpan(*bounds, parsed(FeatureValue, {"value": each.get(feature)}).value) for bounds, each in made]
+        spans = [
+            ScoredSpan(*bounds, parsed(FeatureValue, {"value": element.get(feature)}).value) for bounds, element in made
+        ]
         last = max((span.end for span in spans), default=0)
         ends = [bounds[1] for bounds, _ in cas.annotations(f"{SEGMENTATION}Sentence")]
-        known = min((end for end in ends if end >= last), default=len(cas.text)) if spans else 0
+        certain = min((end for end in ends if end >= last), default=len(cas.text)) if spans else 0
         doc = doc_of(service, cas)
-        texts.append(AnnotatedDoc(doc, spans, sum(token.idx < known for token in doc)))
+        texts.append(AnnotatedDoc(doc, spans, sum(token.idx < certain for token in doc)))
     return service.train(texts)

@@ -94,10 +94,10 @@ def make_app(service: Service, host: str = "127.0.0.1") -> ASGIApp:
         return inception.predict(service, body) if "document" in body else label_studio.predict(service, body)
 
     def annotate(body: dict[str, Any]) -> Any:
-        one = "text" in body
-        texts = [parsed(TextRequest, body).text] if one else parsed(TextsRequest, body).texts
+        is_single = "text" in body
+        texts = [parsed(TextRequest, body).text] if is_single else parsed(TextsRequest, body).texts
         spans = [[span._asdict() for span in spans] for spans in service.annotate(texts)]
-        return {"spans": spans[0] if one else spans}
+        return {"spans": spans[0] if is_single else spans}
 
     async def health(request: Request) -> Response:
         return JSONResponse({"status": "UP", "model_class": "spacy_crfseq"})

@@ -96,12 +96,12 @@ class Service:
         if not docs:
             return []
         answers = pipe.posterior(docs, preset=True)
-        found: list[list[Scored]] = answers.spans()
+        by_doc: list[list[Scored]] = answers.spans()
         if alternatives and pipe.annotation.scheme is not None:
-            found = [[*own, *_rivals(own, likely)] for own, likely in zip(found, answers.likely(LEAST), strict=True)]
+            by_doc = [[*own, *_rivals(own, likely)] for own, likely in zip(by_doc, answers.likely(LEAST), strict=True)]
         return [
             [ScoredSpan(doc[s].idx, doc[e - 1].idx + len(doc[e - 1]), label, p) for s, e, label, p in spans]
-            for doc, spans in zip(docs, found, strict=True)
+            for doc, spans in zip(docs, by_doc, strict=True)
         ]
 
     def annotate(self, texts: Sequence[str]) -> list[list[ScoredSpan]]:

@@ -198,13 +198,15 @@ class Sweep:
 
         RAISES ConfigError: If there are none, or a setting has a range.
         """
-        found = [one for combination in self._space.all() if (one := self._candidate(combination)) is not None]
-        if not found:
+        candidates = [
+            candidate for combination in self._space.all() if (candidate := self._candidate(combination)) is not None
+        ]
+        if not candidates:
             reasons = "\n".join(self.skipped)
             raise ConfigError(f"{self.source.file}: no combination of [sweep.grid] can be trained.\n{reasons}")
-        self._order = {one.combination.key: number for number, one in enumerate(found)}
-        groups = list(dict.fromkeys(_digest(list(one.encoding.items())) for one in found))
-        return sorted(found, key=lambda one: groups.index(_digest(list(one.encoding.items()))))
+        self._order = {candidate.combination.key: number for number, candidate in enumerate(candidates)}
+        groups = list(dict.fromkeys(_digest(list(candidate.encoding.items())) for candidate in candidates))
+        return sorted(candidates, key=lambda candidate: groups.index(_digest(list(candidate.encoding.items()))))
 
     def _candidate(self, combination: Combination) -> Candidate | None:
         """Return a combination ready for training; None if it cannot work, which `skipped` then says."""
@@ -246,9 +248,9 @@ class Sweep:
         with tqdm(total=left, disable=None, leave=False, file=sys.stderr, unit=" combinations") as bar:
             try:
                 with closing(run_calls(calls, at_once(jobs))) as done:
-                    for (candidate, trial, bench), found in done:
+                    for (candidate, trial, bench), outcome in done:
                         bar.clear()
-                        result = self._note(candidate, bench, found)
+                        result = self._note(candidate, bench, outcome)
                         if study is not None:
                             tell(study, trial, result)
                         bar.update()
@@ -299,21 +301,21 @@ class Sweep:
         bench = self._bench[1]
         return (candidate, trial, bench), partial(_train, bench, candidate, self._seeds, os.getpid())
 
-    def _note(self, candidate: Candidate, bench: Any, found: Any) -> CombinationResult:
+    def _note(self, candidate: Candidate, bench: Any, outcome: Any) -> CombinationResult:
         """Record what training a candidate has given, and keep its model if it is the best."""
         settings = candidate.combination.settings
-        if isinstance(found, Exception):
-            text = str(found) if isinstance(found, CrfError) else f"{type(found).__name__}: {found}"
+        if isinstance(outcome, Exception):
+            text = str(outcome) if isinstance(outcome, CrfError) else f"{type(outcome).__name__}: {outcome}"
             result = CombinationResult(settings, error=text)
             self._say("fail", f"{candidate.combination}: {text}")
         else:
-            result, theta = found
+            result, theta = outcome
             if self._rank(result) > max(map(self._rank, self.results.values()), default=(float("-inf"), 0)):
-                best = max(result.repetitions, key=lambda one: one.score)
+                best = max(result.repetitions, key=lambda repetition: repetition.score)
                 bench.save(candidate, best, theta, self.output / BEST)  # before a study is told of it
             spread = f" sd={100 * result.deviation:.2f}" if len(self._seeds) > 1 else ""
             figures = f"objective={result.mean('objective'):.2f} active={result.mean('active'):.0f}"
-            seconds = f"seconds={sum(one.seconds for one in result.repetitions):.2f}"
+            seconds = f"seconds={sum(repetition.seconds for repetition in result.repetitions):.2f}"
             print(f"{candidate.combination} score={100 * result.score:.2f}{spread} {figures} {seconds}", flush=True)
         self.results[result.key] = result
         for path, write in zip(self._tables, (as_csv, as_latex), strict=True):
@@ -331,9 +333,9 @@ class Sweep:
             "tools/sweep/page.html", sweep=self, scored=scored, results=result_rows(ranked),
             importance=importance_rows(ranked), meaning=IMPORTANCE,
             seconds=[result.mean("seconds") for result in scored], n_figures=len(FIGURES),
-            keys=[key for key in varying(settings) if not all(is_number(one.get(key, 0)) for one in settings)],
-            failed=[(str(Combination(one.settings, {}, {})), one.error) for one in ranked if one.error],
-            skipped=[(str(one), reason) for reason, several in self.skipped.items() for one in several],
+            keys=[key for key in varying(settings) if not all(is_number(chosen.get(key, 0)) for chosen in settings)],
+            failed=[(str(Combination(result.settings, {}, {})), result.error) for result in ranked if result.error],
+            skipped=[(str(combination), reason) for reason, several in self.skipped.items() for combination in several],
         )  # fmt: skip
 
 

@@ -86,7 +86,7 @@ class Bench:
             at_best = next((progress for progress in reversed(trained.history) if progress.best), None)
             if at_best is None or at_best.score is None:
                 raise DataError(f"no score: the objective is {trained.history[-1].report.value}")
-            if at_best.score > max((one.score for one in repetitions), default=float("-inf")):
+            if at_best.score > max((repetition.score for repetition in repetitions), default=float("-inf")):
                 best = trained.best
             value, loss = finite(at_best.report.value), finite(at_best.report.loss)
             n_active, n_bytes = int(np.count_nonzero(trained.best)), pipe.size.n_bytes

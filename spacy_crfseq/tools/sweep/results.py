@@ -52,12 +52,12 @@ class CombinationResult(NamedTuple):
     @property
     def score(self) -> float:
         """The mean of the dev scores; minus infinity if it failed."""
-        return fmean(one.score for one in self.repetitions) if self.repetitions else float("-inf")
+        return fmean(repetition.score for repetition in self.repetitions) if self.repetitions else float("-inf")
 
     @property
     def deviation(self) -> float:
         """The standard deviation of the dev scores, 0 of a single one."""
-        return stdev(one.score for one in self.repetitions) if len(self.repetitions) > 1 else 0.0
+        return stdev(repetition.score for repetition in self.repetitions) if len(self.repetitions) > 1 else 0.0
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -69,7 +69,7 @@ class CombinationResult(NamedTuple):
 
     def mean(self, figure: str) -> float:
         """Return the mean of a figure over the repetitions."""
-        return fmean(getattr(one, figure) or 0 for one in self.repetitions)
+        return fmean(getattr(repetition, figure) or 0 for repetition in self.repetitions)
 
     def shown(self, key: str) -> str:
         """Return the value of a setting for people, "-" if the combination has no such setting."""
@@ -114,7 +114,9 @@ def as_csv(results: Sequence[CombinationResult]) -> str:
         if not result.repetitions:
             table.writerow([*row, 0, *[""] * (6 + len(figures)), result.error])
             continue
-        seeds, scores = (" ".join(str(getattr(one, of)) for one in result.repetitions) for of in ("seed", "score"))
+        seeds, scores = (
+            " ".join(str(getattr(repetition, of)) for repetition in result.repetitions) for of in ("seed", "score")
+        )
         row += [len(result.repetitions), result.score, result.deviation, *result.interval]
         table.writerow([*row, *map(result.mean, figures), seeds, scores, ""])
     return text.getvalue()

@@ -76,7 +76,7 @@ def stored_results(path: Path, study: Any, *, everywhere: bool) -> list[Combinat
     names = optuna.get_all_study_names(storage) if everywhere else [study.study_name]
     trials = (trial for name in names for trial in optuna.load_study(study_name=name, storage=storage).trials)
     facts = [trial.user_attrs for trial in trials if trial.value is not None]
-    return [CombinationResult(of["settings"], [Repetition(**one) for one in of["repetitions"]]) for of in facts]
+    return [CombinationResult(of["settings"], [Repetition(**fields) for fields in of["repetitions"]]) for of in facts]
 
 
 def queue(study: Any, combination: Combination) -> Any:
@@ -91,7 +91,7 @@ def tell(study: Any, trial: Any, result: CombinationResult | None) -> None:
         study.tell(trial, state=load_optuna().trial.TrialState.FAIL)
         return
     trial.set_user_attr("settings", result.settings)
-    trial.set_user_attr("repetitions", [one._asdict() for one in result.repetitions])
+    trial.set_user_attr("repetitions", [repetition._asdict() for repetition in result.repetitions])
     study.tell(trial, result.score)
 
 

@@ -55,10 +55,10 @@ class Coverage(NamedTuple):
     known_types: int
 
 
-def covered(texts: Iterable[Iterable[str]], known: Iterable[str]) -> Coverage:
+def covered(texts: Iterable[Iterable[str]], classed: Iterable[str]) -> Coverage:
     """Return how much of some texts, given by their words, is known."""
     counts = Counter(word for words in texts for word in words)
-    shared = counts.keys() & set(known)
+    shared = counts.keys() & set(classed)
     return Coverage(counts.total(), sum(counts[word] for word in shared), len(counts), len(shared))
 
 
