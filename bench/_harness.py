@@ -10,6 +10,7 @@ import gc
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,10 @@ __all__ = ["CLOCK", "Measure", "Options", "Row", "Skip", "benchmark", "say"]
 Measure: TypeAlias = Callable[[], float]
 """Does a piece of work and returns what was measured: seconds, or a rate."""
 Kind: TypeAlias = Literal["times", "share", "value"]
+PATIENCE = 30.0
+"""Seconds after which no further round begins, so that all runs of docs/performance.md take half an hour."""
+PAGES = ("performance", "scaling", "annotate")
+"""Pages of docs/ that are made of the results."""
 
 
 @dataclass
@@ -52,6 +57,10 @@ class Row:
     kind: Kind = "times"
     target: float | None = None
     note: str = ""
+
+
+def _runs_of(page: str) -> list[str]:
+    return re.findall(r"<!-- table: ([\w-]+) -->", (ROOT / "bench" / f"{page}.md.in").read_text(encoding="utf8"))
 
 
 def _write(results: Results, folder: Path) -> None:
@@ -87,6 +96,7 @@ STUDY = Study(
     ],
     ROOT / "bench" / "results",
     _write,
+    {page: _runs_of(page) for page in PAGES},
 )
 benchmark = STUDY.run
 
@@ -120,13 +130,17 @@ def timed(work: Callable[[], object]) -> Measure:
 def in_turn(rounds: int, contenders: Mapping[str, Measure], *, warm: Iterable[str] = ()) -> dict[str, list[float]]:
     """Let the contenders take turns; return the figures of each, round by round.
 
+    rounds (int): At most; the last one is that in which `PATIENCE` ends.
     warm (Iterable[str]): Contenders that run once before, unmeasured.
     """
     for name in warm:
         say(f"    {name}: warming up")
         contenders[name]()
     figures: dict[str, list[float]] = {name: [] for name in contenders}
+    started = clock()
     for number in range(rounds):
+        if number and clock() - started > PATIENCE:
+            break
         for name, measure in contenders.items():
             figures[name].append(measure())
             say(f"    round {number + 1} of {rounds}, {name}: {figures[name][-1]:.4g}")

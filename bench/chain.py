@@ -63,7 +63,7 @@ class Problem(NamedTuple):
         return measure
 
 
-@benchmark("chain-gradient", minutes=4)
+@benchmark("chain-gradient", minutes=1)
 def gradient(options: Options) -> list[Row]:
     """The log-likelihood of the labels of a batch (sequences x tokens x labels) and its gradient for emissions,
     transitions, start and end scores, from tensors to gradients by PyTorch's autograd, with a mask; float32, one
@@ -86,7 +86,7 @@ def gradient(options: Options) -> list[Row]:
     return rows
 
 
-@benchmark("chain-viterbi", minutes=3)
+@benchmark("chain-viterbi", minutes=0.5)
 def viterbi(options: Options) -> list[Row]:
     """The best labels of the same batches, and of one in float64 the best labels and the marginals, against hmmlearn
     with the same scores (implementation "scaling"); one thread."""

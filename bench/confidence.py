@@ -18,7 +18,7 @@ BATCH = 128
 ALTERNATIVES = 10
 
 
-@benchmark("confidence", minutes=2)
+@benchmark("confidence", minutes=0.6)
 def confidence(options: Options) -> list[Row]:
     """Docs of the test parts of UD English EWT, CoNLL-2000 and CoNLL-2002 (Spanish), tagged on one thread in three
     ways. The first is plain tagging. The second, `scores = true`, stores the exact probability of every tag or

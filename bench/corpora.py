@@ -38,9 +38,10 @@ class Sentence(NamedTuple):
 
 
 def read_columns(path: Path, limit: int = 0) -> list[Sentence]:
-    """Return the sentences of a file with the columns word, tag, label."""
+    """Return the sentences of a file whose first columns are word and tag, and the last one the label."""
     blocks = path.read_text(encoding="utf8").split("\n\n")
-    rows = [[line.split() for line in block.splitlines()] for block in blocks if block.strip()]
+    lines = [block.splitlines() for block in blocks if block.strip() and not block.startswith("-DOCSTART-")]
+    rows = [[[*line.split()[:2], line.split()[-1]] for line in block] for block in lines]
     return [Sentence(*(list(column) for column in zip(*block, strict=True))) for block in rows[: limit or None]]
 
 

@@ -48,7 +48,7 @@ class Trained(NamedTuple):
     megabytes: float
 
 
-@benchmark("documents", minutes=12)
+@benchmark("documents", minutes=2)
 def documents(options: Options) -> list[Row]:
     """Training on documents of some 2,000 words, made of the references of anystyle's parser, with 17 columns and 200
     patterns (columns at seven places, their bigrams, pairs of columns). Every attribute and label have a weight, as

@@ -14,7 +14,7 @@ SHARD = 1 << 18
 """Numbers of one array of scores, about as many as training holds at a time."""
 
 
-@benchmark("forward-backward", minutes=0.5)
+@benchmark("forward-backward", minutes=0.1)
 def forward_backward(options: Options) -> list[Row]:
     """The log-loss with its gradient on random scores with the sentence lengths of CoNLL-2000, compared with BLAS
     computing only the three products of T x L x L that it contains; float32, one thread."""

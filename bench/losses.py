@@ -25,7 +25,7 @@ ITERATIONS = 15
 """Of L-BFGS on the log-loss before passes are timed: far from zero, and not yet at an optimum."""
 
 
-@benchmark("losses", minutes=3)
+@benchmark("losses", minutes=1.5)
 def losses(options: Options) -> list[Row]:
     """One pass of each loss, the objective and its gradient over all training data, at the weights after some
     iterations of L-BFGS on the log-loss; one thread. The data are CoNLL-2000 with CRF++'s template (22 labels,
@@ -53,7 +53,7 @@ def _passes(
         name: timed(partial(objective.value_and_grad, pipe.crf.theta))
         for name, objective in ours.objectives(pipe, examples, NAMES).items()
     }
-    figures = in_turn(options.rounds if options.quick else 5 * options.rounds, contenders, warm=contenders)
+    figures = in_turn(options.rounds if options.quick else 3 * options.rounds, contenders, warm=contenders)
     rows = [Row(f"{label}: a pass with {NAMES[0]}", "s", figures[NAMES[0]], kind="value")]
     for name, other, target in PAIRS:
         ratios = [a / b for a, b in zip(figures[name], figures[other], strict=True)]
@@ -61,7 +61,7 @@ def _passes(
     return rows
 
 
-@benchmark("unlabelled", minutes=3)
+@benchmark("unlabelled", minutes=1)
 def unlabelled(options: Options) -> list[Row]:
     """One pass of each loss on texts without labels, as above, in passes of the log-loss on the same sentences; one
     thread. The data are the Spanish sentences of CoNLL-2002 with 17 labels (entities, BILUO) and with 45 (the most
@@ -98,7 +98,7 @@ def _unlabelled(
     contenders = {
         name: timed(partial(objective.value_and_grad, pipe.crf.theta)) for name, objective in objectives.items()
     }
-    figures = in_turn(options.rounds if options.quick else 5 * options.rounds, contenders, warm=contenders)
+    figures = in_turn(options.rounds if options.quick else 3 * options.rounds, contenders, warm=contenders)
     rows = [Row(f"{label}: a pass with {NAMES[0]}", "s", figures[NAMES[0]], kind="value")]
     for name in UNLABELLED:
         ratios = [a / b for a, b in zip(figures[name], figures[NAMES[0]], strict=True)]

@@ -14,7 +14,7 @@ ROWS = 256
 """Rows of the L-shaped products: a shard of tokens that stays in the first cache."""
 
 
-@benchmark("machine", minutes=1)
+@benchmark("machine", minutes=0.2)
 def machine(options: Options) -> list[Row]:
     """The limits of the machine on one thread: matrix products, memory traffic, random rows of 22 weights,
     look-ups."""

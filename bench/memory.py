@@ -6,6 +6,7 @@ import random
 import resource
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from time import process_time
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,7 @@ def peak() -> float:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1.0 if sys.platform == "darwin" else 1024.0)
 
 
-@benchmark("memory", minutes=2)
+@benchmark("memory", minutes=1)
 def memory(options: Options) -> list[Row]:
     """Peak memory of training on CoNLL-2000 from its file, with weights for observed pairs: ours in excess of a
     process with a bare pipeline, that of the peers in excess of a process that has imported them. Ours streams the
@@ -113,7 +114,7 @@ def train_sklearn(data: str, limit: int, iterations: int) -> float:
     return peak()
 
 
-@benchmark("memory-scale", minutes=5)
+@benchmark("memory-scale", minutes=2.5)
 def memory_scale(options: Options) -> list[Row]:
     """Bytes and time per token at 1, 3 and 10 million tokens. A generator repeats CoNLL-2000 and replaces two per
     cent of the words with new ones in each copy. Training is one epoch of the default optimizer with observed pairs
@@ -185,7 +186,7 @@ def perturbed(sentences: list[corpora.Sentence], tokens: int) -> Iterator[corpor
         copy += 1
 
 
-@benchmark("tag-memory", minutes=3)
+@benchmark("tag-memory", minutes=1.5)
 def tag_memory(options: Options) -> list[Row]:
     """Resident memory of `tag` from raw text to JSON, with probabilities, over a million tokens: CoNLL-2000, CoNLL-2002
     Spanish and UD English EWT, shuffled and repeated, two per cent of the words of each copy made new; a tagger, a
@@ -200,12 +201,14 @@ def tag_memory(options: Options) -> list[Row]:
             "ours": lambda: in_process("memory:run_tag", str(folder), tokens),
             "loop": lambda: in_process("memory:run_loop", str(folder), tokens),
         }
-        figures: dict[str, list[tuple[float, float]]] = {name: [] for name in kinds}
-        for _ in range(options.rounds):
-            for name, work in kinds.items():
-                figures[name].append(work())
-    growth = {name: [grown / MEGABYTE for grown, _ in found] for name, found in figures.items()}
-    speed = {name: [rate for _, rate in found] for name, found in figures.items()}
+        growth: dict[str, list[float]] = {name: [] for name in kinds}
+
+        def measure(name: str) -> float:
+            grown, rate = kinds[name]()
+            growth[name].append(grown / MEGABYTE)
+            return float(rate)
+
+        speed = in_turn(options.rounds, {name: partial(measure, name) for name in kinds})
     label, against = "growth of resident memory after a tenth", "a loop over nlp.pipe"
     return [
         Row(label, "MB", growth["ours"], kind="value", target=50),

@@ -12,7 +12,7 @@ from bench import corpora, ours
 from bench._harness import Measure, Options, Row, benchmark, in_turn, one_thread, seconds
 
 
-@benchmark("once", minutes=1)
+@benchmark("once", minutes=0.6)
 def once(options: Options) -> list[Row]:
     """Addresses of usaddress (MIT), every fifth one, tagged by a tagger that has learned from the others. With
     `once = ["*"]`, each of the 29 labels may occur once. Labels are found from sums of weights in the cache, by

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from statistics import median
 
+from bench._harness import PAGES
 from scripts import kit
 from scripts.kit import NOT_RUN, ROOT, Entry, Results, fill, machines
 
@@ -12,8 +13,6 @@ COMPARED = ("what", "ours", "against", "theirs", "median", "spread", "target")
 PLAIN = ("what", "median", "spread", "target")
 CROWDED = 0.9
 """Share of a core below which a run on one thread was held up by others."""
-PAGES = ("performance", "scaling", "annotate")
-"""Pages of docs/ that are made of the results."""
 
 
 def scores(row: Entry) -> list[float]:

@@ -1,8 +1,11 @@
 """One command for all benchmarks: us, the peers and the machine's limits, in turn, in one run.
 
     CRFSEQ_DATA=... python bench/run.py [--only NAME ...] [--rounds 3] [--quick]
-    python bench/run.py --list
+    python bench/run.py --list [--only NAME ...]
     python bench/run.py --report
+
+A name may be that of a page, such as performance, whose runs take half an hour on a quiet machine: contenders take
+turns until half a minute is over, at least once.
 
 Each benchmark has a JSON file of results in bench/results, so that a run can be done in parts.  Each part rewrites the
 pages of docs/ from all results.  A benchmark whose corpus, peer or binary is missing is skipped with a message; if none

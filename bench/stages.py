@@ -116,7 +116,7 @@ def _stage_of_rows(name: str) -> str:
     return "layout" if "mark" in name else f"other kernels ({name})"
 
 
-@benchmark("stages", minutes=0.5)
+@benchmark("stages", minutes=0.2)
 def stages(options: Options) -> list[Row]:
     """Nanoseconds per token and pass in each stage, on one thread, on CoNLL-2000 with the 19 attributes of CRF++:
     encoding once, an iteration of L-BFGS, an epoch of the default optimizer, tagging of Docs. Stages below one per

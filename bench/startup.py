@@ -18,7 +18,7 @@ BLANK = "blank"
 CORPUS = "crf_chunker of CoNLL-2000"
 
 
-@benchmark("start-up", minutes=3)
+@benchmark("start-up", minutes=1.5)
 def start_up(options: Options) -> list[Row]:
     """The processor time of `crfseq warmup` with an empty cache; in fresh processes that have imported spaCy, the time
     and the peak of memory from `spacy.load` to the first annotated text. Those of `spacy.blank("en")` are subtracted.

@@ -25,14 +25,14 @@ from bench._harness import (
 )
 from bench.corpora import Sentence, Task
 
-WORDS, FILE_WORDS = 1_000_000, 4_000_000
+WORDS, FILE_WORDS = 500_000, 2_000_000
 NEURAL_WORDS = 100_000
 
 
-@benchmark("tagging-raw", minutes=2)
+@benchmark("tagging-raw", minutes=1.2)
 def tagging_raw(options: Options) -> list[Row]:
-    """Raw text to annotated Docs with `nlp.pipe`, on one process and one thread: a million words in paragraphs of
-    one to eight sentences. The figures are words per second as a share of the speed of the tokenizer alone, and
+    """Raw text to annotated Docs with `nlp.pipe`, on one process and one thread: half a million words in paragraphs
+    of one to eight sentences. The figures are words per second as a share of the speed of the tokenizer alone, and
     compared with spaCy's tok2vec tagger. A warm-up round makes all words known to the tokenizer and to our
     components."""
     words_only = {"features": {"@crf_features": "spacy_crfseq.Tagging.v1"}}
@@ -106,10 +106,10 @@ def _neural_tagger(options: Options) -> Any:
     return nlp
 
 
-@benchmark("tagging-files", minutes=4)
+@benchmark("tagging-files", minutes=1)
 def tagging_files(options: Options) -> list[Row]:
     """The whole command `crfseq tag` on four files of raw text, from its start to the last output in JSON, with one and
-    with two processes. The files have two million words each in paragraphs of one to eight sentences, or 25,000
+    with two processes. The files have a million words each in paragraphs of one to eight sentences, or 25,000
     sentences each."""
     nlp, task = _pipeline(options, "crf_tagger", "en")
     with scratch() as folder:
@@ -136,7 +136,7 @@ def _in_processes(options: Options, folder: Path, label: str, texts: Sequence[st
     return Row(label, "texts/s", figures["two"], figures["one"], "one process", "times", 1.8, "whole commands")
 
 
-@benchmark("tagging-docs", minutes=2)
+@benchmark("tagging-docs", minutes=1.3)
 def tagging_docs(options: Options) -> list[Row]:
     """Tagging the Docs of the test parts of CoNLL-2000 (chunks, 22 labels, 19 attributes per token) and of UD
     English EWT (49 labels, 18 attributes) on one thread. Our time is from Docs to spans or tags, including

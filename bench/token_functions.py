@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 NAME = "bench.crfpp_chunking"
 
 
-@benchmark("token-functions", minutes=2)
+@benchmark("token-functions", minutes=1)
 def token_functions(options: Options) -> list[Row]:
     """Chunking the test part of CoNLL-2000 with the 19 attributes of CRF++'s template, from Docs, one thread: computed
     by a function `word2features(sentence, i)` of ten lines, as sklearn-crfsuite's users write them, and by

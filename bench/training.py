@@ -41,7 +41,7 @@ CLOSE = 1e-4
 # To a given quality
 
 
-@benchmark("train-chunks", minutes=7)
+@benchmark("train-chunks", minutes=2.2)
 def train_chunks(options: Options) -> list[Row]:
     """CoNLL-2000 in memory to a trained chunker, on one thread. Ours starts from Docs and runs the default
     optimizer for the fewest epochs that reach the F1. sklearn-crfsuite starts from sentences and includes its
@@ -108,75 +108,94 @@ def _epochs_for(nlp: Any, train: Task, test: Task, goal: float) -> int:
 
 
 class Files(NamedTuple):
-    """A corpus in files: train and dev part, our config, component, layout and score, and what the peer reads."""
+    """A corpus in files: train and dev part, our config, component, settings, layout, score and target."""
 
     name: str
     train: tuple[str, ...]
     dev: tuple[str, ...]
     config: str
     component: str
+    settings: tuple[str, ...]
     layout: str
     score: str
+    target: float
 
 
+_COLUMNS = '["word", "_", "_", "ent"]'
 FILES = {
-    "chunks": Files(
-        "CoNLL-2000", ("conll2000", "train.txt"), ("conll2000", "test.txt"),
-        "chunk_conll2000", "crf_chunker", "conll2000", "spans_chunks_f",
+    "english": Files(
+        "CoNLL-2003 English", ("conll2003", "eng.train"), ("conll2003", "eng.testa"), "ner_conll2002", "crf_ner",
+        ("--nlp.lang", "en", "--corpora.train.columns", _COLUMNS, "--corpora.dev.columns", _COLUMNS),
+        "conll2003", "ents_f", 20,
     ),
     "tags": Files(
         "UD English EWT, XPOS", ("ud-english-ewt", "en_ewt-ud-train.conllu"),
-        ("ud-english-ewt", "en_ewt-ud-dev.conllu"), "pos_ewt", "crf_tagger", "conllu", "tag_acc",
+        ("ud-english-ewt", "en_ewt-ud-dev.conllu"), "pos_ewt", "crf_tagger", (), "conllu", "tag_acc", 20,
     ),
     "entities": Files(
         "CoNLL-2002 Spanish", ("conll2002", "esp.train"), ("conll2002", "esp.testa"),
-        "ner_conll2002", "crf_ner", "conll2002", "ents_f",
+        "ner_conll2002", "crf_ner", (), "conll2002", "ents_f", 14,
     ),
 }  # fmt: skip
+INITIAL = "english"
+"""The corpus on which the config of `init-config` is measured, too."""
 
 
-@benchmark("fit-command", minutes=24)
+@benchmark("fit-command", minutes=4.7)
 def fit_command(options: Options) -> list[Row]:
     """Whole processes from files to a scored model: `crfseq fit` with AdaGrad, five epochs, and two models written at
-    the end; sklearn-crfsuite with L-BFGS, from reading to predictions. Chunks have the same attributes in both. For
-    tags and entities, ours has those of its configs, the peer words, affixes and shapes, 18 per token."""
+    the end; sklearn-crfsuite with L-BFGS, from reading to predictions, with words, affixes and shapes, 18 attributes
+    per token. The configs are those of this project, whose features are of words; that of `init-config` has classes
+    of words, lists of names and a calibration besides, and more epochs."""
     need("sklearn_crfsuite")
-    return [_fit_files(options, kind) for kind in FILES]
+    return [row for kind in FILES for row in _fit_files(options, kind)]
 
 
-def _fit_files(options: Options, kind: str) -> Row:
+def _fit_files(options: Options, kind: str) -> list[Row]:
     files = FILES[kind]
     train, dev = (str(options.corpus(*parts)) for parts in (files.train, files.dev))
     against = "sklearn-crfsuite, L-BFGS, c2 = 1"
+    spacy = [sys.executable, "-m", "spacy", "crfseq"]
+    component = f"--components.{files.component}"
+    paths = ["--force", "--paths.train", train, "--paths.dev", dev, f"{component}.n_threads", "1"]
+    epochs = [f"{component}.optimizer.max_iterations", "1" if options.quick else "5"]
+    adagrad = [f"{component}.optimizer.@crf_optimizers", "spacy_crfseq.AdaGrad.v1", *epochs]
     scores: dict[str, float] = {}
+
+    def peer() -> float:
+        scores["peer"] = in_process("training:sklearn_files", kind, train, dev, options.few(2))
+        return scores["peer"]
+
     with scratch() as folder:
-        spacy = [sys.executable, "-m", "spacy", "crfseq"]
-        fit = [*spacy, "fit", f"configs/{files.config}.cfg", "--output", str(folder), "--force"]
-        fit += ["--paths.train", train, "--paths.dev", dev]
-        optimizer = f"--components.{files.component}.optimizer"
-        fit += [f"{optimizer}.@crf_optimizers", "spacy_crfseq.AdaGrad.v1"]
-        fit += [f"{optimizer}.max_iterations", "1" if options.quick else "5"]
-        fit += [f"--components.{files.component}.n_threads", "1"]
-
-        def peer() -> float:
-            scores["peer"] = in_process("training:sklearn_files", kind, train, dev, options.few(2))
-            return scores["peer"]
-
-        contenders = {against: timed(peer), "ours": timed(lambda: run_command(fit))}
-        figures = in_turn(options.rounds, contenders, warm=["ours"])
-        score = [*spacy, "evaluate", str(folder / "model-last"), dev, "--format", files.layout]
-        run_command([*score, "--output", str(folder / "metrics.json")])
-        own = 100 * json.loads((folder / "metrics.json").read_text())[files.score]
+        fits = {"": [f"configs/{files.config}.cfg", *adagrad, *files.settings]}
+        if kind == INITIAL:
+            initial = str(folder / "initial.cfg")
+            run_command([*spacy, "init-config", initial, "--format", files.layout, "--train", train, "--lang", "en"])
+            fits[", `init-config --goal fast`"] = [initial, *(epochs if options.quick else [])]
+        contenders: dict[str, Measure] = {against: timed(peer)}
+        for number, (name, fit) in enumerate(fits.items()):
+            command = [*spacy, "fit", *fit, *paths, "--output", str(folder / str(number))]
+            contenders[name] = timed(partial(run_command, command))
+        figures = in_turn(options.rounds, contenders, warm=fits)
+        for number, name in enumerate(fits):
+            model, found = folder / str(number) / "model-last", folder / f"{number}.json"
+            evaluate = [*spacy, "evaluate", str(model), dev, "--format", files.layout, "--output", str(found)]
+            run_command(evaluate)
+            scores[name] = 100 * json.loads(found.read_text())[files.score]
     measure = "accuracy" if kind == "tags" else "F1"
-    note = f"{measure} {own:.2f}; the peer's {scores['peer']:.2f}"
-    label = f"{files.name}: files to a scored model"
-    return Row(label, "s", figures["ours"], figures[against], against, "times", 20, note)
+    return [
+        Row(
+            f"{files.name}{name}: files to a scored model", "s", figures[name], figures[against], against, "times",
+            None if name else files.target, f"{measure} {scores[name]:.2f}; the peer's {scores['peer']:.2f}",
+        )
+        for name in fits
+    ]  # fmt: skip
 
 
 def sklearn_files(kind: str, train: str, dev: str, iterations: int) -> float:
     """Train sklearn-crfsuite on a file and return its F1 or accuracy on another, in per cent."""
     read = corpora.read_xpos if kind == "tags" else corpora.read_columns
-    features: Any = corpora.chunk_dictionaries if kind == "chunks" else corpora.tag_attributes
+    features = corpora.tag_attributes
     learn, judge = (read(Path(path)) for path in (train, dev))
     crf = need("sklearn_crfsuite").CRF(algorithm="lbfgs", c1=0.0, c2=1.0, max_iterations=iterations or None)
     crf.fit([features(sentence) for sentence in learn], [sentence.labels for sentence in learn])
@@ -191,7 +210,7 @@ def sklearn_files(kind: str, train: str, dev: str, iterations: int) -> float:
 # To a given objective
 
 
-@benchmark("lbfgs-observed", minutes=7)
+@benchmark("lbfgs-observed", minutes=1.6)
 def lbfgs_observed(options: Options) -> list[Row]:
     """Exact L-BFGS on CoNLL-2000 chunks with 22 labels, the same attributes, and weights for observed pairs, to the
     objective (within 1e-4) at which CRFsuite stops; one thread, from ids in memory to weights."""
@@ -200,7 +219,7 @@ def lbfgs_observed(options: Options) -> list[Row]:
     return _to_objective(options, nlp, task, ours.chunker, corpora.chunk_attributes, 15)
 
 
-@benchmark("lbfgs-xpos", minutes=14)
+@benchmark("lbfgs-xpos", minutes=2.5)
 def lbfgs_xpos(options: Options) -> list[Row]:
     """The same on UD English EWT with language-specific tags: 49 labels, 18 attributes per token."""
     nlp = ours.blank()
@@ -252,7 +271,7 @@ def _to_objective(
     ]
 
 
-@benchmark("lbfgs-all", minutes=2)
+@benchmark("lbfgs-all", minutes=1)
 def lbfgs_all(options: Options) -> list[Row]:
     """An iteration of L-BFGS on CoNLL-2000 with a weight for every attribute and label (7.4 million), on one
     thread: the median of ten iterations after the first; for Wapiti and CRF++, the difference of two runs."""
@@ -396,7 +415,7 @@ def _difference(command: Callable[[int], list[str]], iterations: int) -> Measure
 # Threads
 
 
-@benchmark("threads", minutes=5)
+@benchmark("threads", minutes=1.5)
 def threads(options: Options) -> list[Row]:
     """One thread compared with several in one process: the default optimizer on chunks of CoNLL-2000, tags of UD
     English EWT and entities of CoNLL-2002 (Spanish), L-BFGS and tagging of Docs on the first. Training is `fit` alone,

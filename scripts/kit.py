@@ -123,11 +123,13 @@ class Study:
     modules: Those that register the runs.
     folder: Of results, one file each.
     write: Writes the pages of some results to a folder.
+    pages: The names of the runs of a page.
     """
 
     modules: Sequence[str]
     folder: Path
     write: Callable[[Results, Path], None]
+    pages: Mapping[str, Sequence[str]] = field(default_factory=dict)
     runs: dict[str, Run] = field(default_factory=dict)
 
     def run(self, name: str, about: str = "", minutes: float = 1.0) -> Callable[[Work], Work]:
@@ -146,8 +148,9 @@ class Study:
         return self.runs
 
     def named(self, name: str) -> list[str]:
-        """Return the run of a name, or those whose names begin with it and a hyphen."""
-        return [name] if name in self.runs else [run for run in self.runs if run.startswith(f"{name}-")]
+        """Return the run of a name, or those of a page, or those whose names begin with the name and a hyphen."""
+        of_page = [run for run in self.pages.get(name, ()) if run in self.runs]
+        return [name] if name in self.runs else of_page or [run for run in self.runs if run.startswith(f"{name}-")]
 
 
 def execute(run: Run, options: Options) -> Entry:
@@ -269,7 +272,7 @@ def command(study: Study, summary: Callable[[str, Entry], str], jobs: int = 1) -
     """
 
     def main(
-        only: Annotated[list[str] | None, typer.Option(help="Run, or the begin of names; may be repeated.")] = None,
+        only: Annotated[list[str] | None, typer.Option(help="Run, page, or begin of names; may be repeated.")] = None,
         quick: Annotated[bool, typer.Option("--quick", help="Use small parts of the data.")] = False,
         seed: Annotated[int, typer.Option(help="Seed of splits, shuffles and synthetic data.")] = 0,
         rounds: Annotated[int, typer.Option(help="Number of turns of contenders.")] = 3,
@@ -282,9 +285,9 @@ def command(study: Study, summary: Callable[[str, Entry], str], jobs: int = 1) -
         pages: Annotated[Path | None, typer.Option(help="Folder of the pages [docs].")] = None,
     ) -> None:
         os.environ.update({**ONE_THREAD, CLOCK: clock})  # before anything imports numpy
-        runs = study.load()
+        study.load()
         if list_:
-            for run in runs.values():
+            for run in _chosen(study, only or [], by_length=False):
                 typer.echo(f"{run.name:20} about {run.minutes:g} min  {run.about}")
             return
         elsewhere = ROOT / "output" / study.folder.relative_to(ROOT) if quick else study.folder
@@ -301,12 +304,13 @@ def command(study: Study, summary: Callable[[str, Entry], str], jobs: int = 1) -
     return main
 
 
-def _chosen(study: Study, names: Sequence[str]) -> list[Run]:
-    """Return the runs of these names, all if there are none, the longest first."""
+def _chosen(study: Study, names: Sequence[str], by_length: bool = True) -> list[Run]:
+    """Return the runs of these names, all if there are none, the longest first or in the order of the study."""
     if unknown := [name for name in names if not study.named(name)]:
         raise typer.BadParameter(f"No run is called {', '.join(unknown)}; there are {', '.join(study.runs)}.")
     chosen = {run for name in names for run in study.named(name)} or set(study.runs)
-    return sorted((study.runs[name] for name in study.runs if name in chosen), key=lambda run: -run.minutes)
+    runs = [run for name, run in study.runs.items() if name in chosen]
+    return sorted(runs, key=lambda run: -run.minutes) if by_length else runs
 
 
 def _execute_all(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import report
+from bench import _harness, report
 from scripts.kit import Options, Skip, Study, fill, load, save, table
 
 ROOT = Path(__file__).parents[2]
@@ -50,11 +50,18 @@ def test_each_run_has_a_file_of_results(tmp_path: Path) -> None:
     assert [file.name for file in sorted((tmp_path / "new").iterdir())] == ["a.json", "b.json"]
 
 
-def test_a_run_is_named_by_its_name_or_the_begin_of_several() -> None:
-    study = Study([], Path(), lambda results, folder: None)
+def test_a_run_is_named_by_its_name_or_page_or_the_begin_of_several() -> None:
+    study = Study([], Path(), lambda results, folder: None, {"page": ["tag-b", "memory", "gone"], "memory": ["tag-a"]})
     for name in ("memory", "memory-scale", "tag-a", "tag-b"):
         study.run(name, minutes=1)(lambda options: [])
-    assert [study.named(name) for name in ("memory", "tag", "ta")] == [["memory"], ["tag-a", "tag-b"], []]
+    found = {"memory": ["memory"], "tag": ["tag-a", "tag-b"], "page": ["tag-b", "memory"], "ta": []}
+    assert {name: study.named(name) for name in found} == found
+
+
+def test_no_round_begins_after_the_patience_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter(range(0, 1000, 20))
+    monkeypatch.setattr(_harness, "clock", lambda: next(now))
+    assert _harness.in_turn(5, {"a": lambda: 1.0, "b": lambda: 2.0}) == {"a": [1.0] * 2, "b": [2.0] * 2}
 
 
 def test_markers_of_a_page_are_filled_by_their_kind() -> None:
