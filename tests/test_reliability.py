@@ -108,6 +108,41 @@ def test_a_curve_has_the_shape_of_what_was_drawn() -> None:
     assert (chance.curves, held_out is truth) == ({}, True)
 
 
+def test_a_curve_is_kept_if_its_gain_is_twice_the_standard_error_over_parts_and_not_before() -> None:
+    kinds = set[str]()
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        p = 1 / (1 + np.exp(-rng.uniform(-2, 5, 400)))
+        right, fold = rng.random(400) < p**1.3, folds_of(np.arange(400), 400)
+        fitted, held_out = fit_curves(p, right, fold, np.full(400, "*"))
+        if fitted.gain <= 2 * fitted.error:
+            assert (fitted.curves, held_out is p) == ({}, True)
+            kinds.add("uncertain" if fitted.gain > 0 else "worse")
+            continue
+        kinds.add("better")
+        gains = [(log_losses(p, right) - log_losses(held_out, right))[fold == part].sum() for part in range(FOLDS)]
+        assert fitted.gain == pytest.approx(sum(gains))
+        assert fitted.error == pytest.approx(np.std(gains, ddof=1) * math.sqrt(FOLDS))
+    assert kinds == {"worse", "uncertain", "better"}
+
+
+def test_a_curve_has_the_lowest_log_loss_with_a_prior_on_its_shape() -> None:
+    rng = np.random.default_rng(0)
+    odds = rng.uniform(-3.5, 7.5, 150)
+    right = rng.random(150) < 1 / (1 + np.exp(-1.5 * odds))
+
+    def cost(curve: np.ndarray) -> float:
+        change = curve - POINTS
+        slopes = np.diff(change) / np.diff(POINTS)
+        shape = np.array([np.interp(0, POINTS, change) / 0.5, slopes[0] / 0.3, *np.diff(slopes) / 0.3])
+        values = np.interp(odds, POINTS, curve)
+        return float(np.logaddexp(0, values).sum() - values @ right + 0.5 * shape @ shape)
+
+    curve = np.array(fit_curve(1 / (1 + np.exp(-odds)), right))
+    for step in 0.1 * np.concatenate([np.eye(len(POINTS)), -np.eye(len(POINTS))]):
+        assert cost(curve + step) > cost(curve)
+
+
 @pytest.mark.parametrize("size", [FEW - 1, FEW, FEW + 1])
 def test_a_group_has_a_curve_from_enough_predictions_on(size: int) -> None:
     right = np.arange(size) % 10 > 0
