@@ -2,12 +2,11 @@
 
 A page under ``docs/`` takes in a part by a line such as ``<!-- generated: class estimator.CRF -->``; `PARTS` has all
 kinds.  Pages of single commands, and those of the top folder, are made whole (`generated`).  None of this is committed:
-the hooks at the end of this file hand it to mkdocs at each build (``mkdocs serve``, ``mkdocs build --strict``);
-``python scripts/docs.py FOLDER`` writes complete pages for other programs.
+the hooks at the end of this file hand it to mkdocs at each build (``mkdocs serve``, ``mkdocs build --strict``).
 
-Classes and signatures are read by griffe, options of commands by typer.  Docstrings are read as this repository writes
-them: paragraphs, then a line ``name (type): text`` for each setting, with what follows indented, and ``RAISES Error:
-text``.
+Classes and signatures are read by griffe; typer describes the options of commands.  Docstrings are read as this
+repository writes them: paragraphs, then a line ``name (type): text`` for each setting, with what follows indented, and
+``RAISES Error: text``.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import importlib
 import inspect
 import os
 import re
-import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
@@ -28,8 +26,8 @@ from typing import Any, NamedTuple
 
 import griffe
 import spacy
-import srsly
 import typer
+from typer.cli import get_docs_for_click
 
 from spacy_crfseq.cli.app import SECTIONS
 from spacy_crfseq.cli.program import crfseq_cli
@@ -216,18 +214,15 @@ def commands() -> dict[str, Any]:
 
 
 def command_page(name: str, command: Any) -> str:
-    """Return the page of a command."""
-    usage = f"python -m spacy crfseq {name}"
-    context = command.context_class(command, info_name=usage)
-    first, *rest = _help(command)
-    pieces = " ".join(command.collect_usage_pieces(context)).translate({ord("{"): None, ord("}"): None})
-    parts = [f"# {name}", first, f"```text\n{usage} {pieces}\n```", *rest]
-    for kind in ("argument", "option"):
-        records = (each.get_help_record(context) for each in command.params if each.param_type_name == kind)
-        rows = [[f"`{taken}`", _options(text)] for taken, text in filter(None, records)]
-        if rows:
-            parts += [f"## {kind.capitalize()}s", table([kind, "meaning"], rows)]
-    return joined(*parts, _from_python(command.callback)) + "\n"
+    """Return the page of a command: its help, its options as typer lists them, and the function behind it."""
+    context = command.context_class(command, info_name=name)
+    described = get_docs_for_click(obj=command, ctx=context, name=name, call_prefix="python -m spacy crfseq")
+    usage = re.sub(r"^(\* `.+?`: )(.+)$", _option, described[described.index("**Usage**") :], flags=re.MULTILINE)
+    return joined(f"# {name}", *_help(command), usage.strip(), _from_python(command.callback)) + "\n"
+
+
+def _option(line: re.Match[str]) -> str:
+    return line[1] + _prose(line[2])
 
 
 def _from_python(callback: Callable[..., Any]) -> str:
@@ -259,26 +254,20 @@ def _records(function: Callable[..., Any]) -> Iterator[str]:
 
 
 def _help(command: Any) -> list[str]:
-    """Return the help of a command in blocks of Markdown; indented lines stay unchanged."""
-    blocks = []
-    for block in inspect.cleandoc(command.callback.__doc__ or "").partition("\f")[0].strip().split("\n\n"):
-        if "\n " not in block:
-            blocks.append(_options(block.replace("\n", " ")))
-            continue
-        for indented, lines in groupby(block.removeprefix("\b\n").split("\n"), key=lambda line: line.startswith(" ")):
-            text = "\n".join(lines)
-            if indented:
-                blocks.append(_code_block(textwrap.dedent(text)))
-            else:
-                title, _, about = text.replace("\n", " ").partition(": ")
-                example = title.startswith("Example")
-                blocks += [f"## {title.rstrip(':')}", _options(about)] if example else [_options(text)]
+    """Return the help of a command in blocks of Markdown: paragraphs, and indented lines as they are."""
+    text, blocks = inspect.cleandoc(command.callback.__doc__ or "").partition("\f")[0].replace("\b\n", ""), list[str]()
+    for indented, lines in groupby(text.split("\n"), key=lambda line: line.startswith(" ")):
+        part = "\n".join(lines).strip("\n")
+        texts = [_code_block(textwrap.dedent(part))] if indented else map(_prose, part.split("\n\n"))
+        blocks += filter(None, texts)
     return blocks
 
 
-def _options(text: str) -> str:
+def _prose(text: str) -> str:
     """Return a paragraph of help as Markdown, with options in code."""
-    escaped = _escape(text).replace("\\_", "_") if "`" in text else _escape(text)
+    escaped = _escape(text.replace("\n", " "))
+    if "`" in text:
+        escaped = escaped.replace("\\_", "_")
     return re.sub(r"(?<![\w-])(--?[a-zA-Z][\w-]*)", r"`\1`", escaped)
 
 
@@ -541,25 +530,3 @@ def _with_commands(nav: Any) -> Any:
     there = commands()
     parts = {title: [f"commands/{name}.md" for name in names if name in there] for title, names in SECTIONS.items()}
     return ["commands/index.md", *({title: places} for title, places in parts.items())]
-
-
-# For other programs, such as zensical, which know no hooks
-
-
-def write(folder: Path) -> None:
-    """Write all pages, complete, and a configuration without hooks to a new folder."""
-    shutil.copytree(DOCS, folder / "docs")
-    for place, text in pages().items():
-        (folder / "docs" / place).write_text(text, encoding="utf8")
-    config = srsly.read_yaml(ROOT / "mkdocs.yml")
-    del config["hooks"]
-    config["nav"] = _with_commands(config["nav"])
-    snippets = next(each for each in config["markdown_extensions"] if "pymdownx.snippets" in each)
-    snippets["pymdownx.snippets"]["base_path"] = [str(ROOT)]
-    srsly.write_yaml(folder / "mkdocs.yml", config)
-
-
-if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit("Name a new folder for the pages: python scripts/docs.py build/pages")
-    write(Path(sys.argv[1]))
