@@ -16,6 +16,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from spacy.attrs import IDS
+from spacy.lexeme import Lexeme
 from spacy.strings import get_string_id, hash_string  # type: ignore[attr-defined]
 from spacy.tokens import Doc, Token
 from spacy.vocab import Vocab
@@ -50,7 +52,6 @@ PORTION_TOKENS = 1 << 15
 """Tokens that `CRFComponent.pipe` processes at a time; Docs should still be in the processor's cache when read."""
 ZONE_BYTES = 8_000_000
 """The largest size of each cache of a component inside of ``nlp.memory_zone()``, where users count on little memory."""
-TEXT = attrgetter("text")
 T = TypeVar("T")
 ALWAYS = ("ORTH", "SENT_START", "IS_SPACE")
 """The token attributes that are read first."""
@@ -386,11 +387,14 @@ def lexeme_reader(
     """
 
     def values_of(orths: Sequence[int]) -> Hashes:
-        lexemes = list(map(vocab_in_use.vocab.__getitem__, orths))
-        texts, table = list(map(TEXT, lexemes)), np.zeros((len(orths), len(names)), np.uint64)
+        vocab, size = vocab_in_use.vocab, len(orths)
+        texts, table = list(map(vocab.strings.__getitem__, orths)), np.zeros((size, len(names)), np.uint64)
+        met = np.fromiter((orth in vocab or not orth for orth in orths), np.bool_, size)
+        lexemes, new = [vocab[orth] for orth in compress(orths, met)], [*compress(texts, ~met)]
         for i, name in enumerate(names):
             if name in LEXEME_HASHES or name in LEXEME_FLAGS:
-                table[:, i] = np.fromiter(map(attrgetter(name.lower()), lexemes), np.uint64, len(orths))
+                table[met, i] = np.fromiter(map(attrgetter(name.lower()), lexemes), np.uint64, len(lexemes))
+                table[~met, i] = _lexical_values(vocab, name, new)
                 continue
             values = list(map(functions[name] if name in functions else TEXT_FUNCTIONS[name], texts))
             # once for each value, because words share affixes and shapes
@@ -402,6 +406,23 @@ def lexeme_reader(
         return table
 
     return values_of
+
+
+def _lexical_values(vocab: Vocab, name: str, texts: list[str]) -> Hashes:
+    """Return the values [W] of one of spaCy's attributes that words would have as lexemes.
+
+    spaCy computes all attributes of a lexeme, about twenty, which takes longer than all else that is done with a word.
+    """
+    values: list[Any]
+    if name == "ORTH":
+        values = texts
+    elif name == "IS_OOV":
+        values = [vocab[text].is_oov for text in texts]
+    else:
+        compute = vocab.lex_attr_getters.get(IDS[name])
+        values = list(map(compute, texts)) if compute else [0] * len(texts)
+    keys = {value: vocab.strings.add(value) if isinstance(value, str) else int(value or 0) for value in set(values)}
+    return np.fromiter(map(keys.__getitem__, values), np.uint64, len(texts))
 
 
 class _Hashes(dict[str, int]):

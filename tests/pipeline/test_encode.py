@@ -18,11 +18,13 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from spacy_crfseq.errors import DataError
+from spacy_crfseq.features.attributes import LEXEME_FLAGS, LEXEME_HASHES
 from spacy_crfseq.features.encoded import Encoded, take_sequences
 from spacy_crfseq.pipeline import corpus_encoder
 from spacy_crfseq.pipeline.component import CRFComponent
 from spacy_crfseq.pipeline.corpus import Corpus
 from spacy_crfseq.pipeline.evaluator import Evaluator
+from spacy_crfseq.pipeline.prediction import VocabInUse, lexeme_reader
 from spacy_crfseq.pipeline.readers import create_conll_reader
 from tests.pipeline.helpers import (
     FACTORIES,
@@ -354,3 +356,19 @@ def test_labels_are_stored_in_the_smallest_type_that_holds_them(labels: list[int
     assert gold.astype(kind).tolist() == labels
     smaller = [np.dtype(t) for t in (np.int8, np.int16, np.int32) if np.dtype(t).itemsize < kind.itemsize]
     assert all(gold.astype(t).tolist() != labels for t in smaller)
+
+
+@pytest.mark.parametrize("lang", ["en", "es", "xx"])
+def test_words_without_lexemes_have_the_values_of_lexemes(lang: str) -> None:
+    vocab = spacy.blank(lang).vocab
+    words = ["Adas", "NAÏVES", "10,56", "«", "$", "\n\n", "http://a.org", "x@y.de", "the", "el", "IS_TITLE", "ab-12"]
+    names, orths = [*LEXEME_HASHES, *LEXEME_FLAGS], [vocab.strings.add(word) for word in words]
+    computed = lexeme_reader(VocabInUse(vocab), [name for name in names if name != "IS_OOV"], {})(orths)
+    assert "Adas" not in vocab
+    vocab["NAÏVES"].is_stop = True
+    values = lexeme_reader(VocabInUse(vocab), names, {})(orths)
+    expected = [[getattr(vocab[word], name.lower()) for name in names] for word in words]
+    np.testing.assert_array_equal(values, np.array(expected, np.uint64))
+    expected[1][names.index("IS_STOP")] = False
+    np.testing.assert_array_equal(computed, np.delete(np.array(expected, np.uint64), names.index("IS_OOV"), axis=1))
+    assert {vocab.strings[value] for value in values[0, :5].tolist()} == {"Adas", "adas", "Xxxx", "A", "das"}
