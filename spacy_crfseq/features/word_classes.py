@@ -32,6 +32,8 @@ from .templates import MAX_OFFSET
 
 Ids: TypeAlias = NDArray[np.uint32]
 KEEP = ("all", "seen")
+MAX_FOUND = 1 << 14
+"""Words whose classes are cached."""
 MOST = 8
 """Words for each byte of their packed hashes, at most: differences of sorted hashes hardly compress."""
 
@@ -159,7 +161,7 @@ class WordClasses:
         self._window, self._templates = window, tuple(templates)
         self._table: ClassTable | None = None
         self._seen: set[int] = set()
-        self._last: tuple[str, str | None] = ("", None)
+        self._found: dict[str, str | None] = {}
         self._state: dict[str, Any] | None = None
 
     @property
@@ -188,15 +190,18 @@ class WordClasses:
 
     def class_of(self, text: str) -> str | None:
         """Return the class of a word, if it has one; errors as in the class."""
-        last, name = self._last
-        if last != text:  # the functions of a word are called one after another
-            for form in (text, text.lower()):  # the commonest class of the same shape loses F1 on dev parts
-                name = self.table.find(form)
-                if name is not None:
-                    if self.keep == "seen":
-                        self._seen.add(hash_of(form))
-                    break
-            self._last = text, name
+        if text in self._found:  # one function after another is called on the same words
+            return self._found[text]
+        name = None
+        for form in (text, text.lower()):  # the commonest class of the same shape loses F1 on dev parts
+            name = self.table.find(form)
+            if name is not None:
+                if self.keep == "seen":
+                    self._seen.add(hash_of(form))
+                break
+        if len(self._found) >= MAX_FOUND:
+            self._found.clear()
+        self._found[text] = name
         return name
 
     def to_state(self) -> dict[str, Any]:
@@ -210,5 +215,5 @@ class WordClasses:
     def from_state(self, state: dict[str, Any]) -> None:
         """Use the classes that a model has stored."""
         self._table = ClassTable.from_state(state)
-        self._state, self._last = None, ("", None)
+        self._state, self._found = None, {}
         self._seen = set(self._table.hashes) if self.keep == "seen" else set()

@@ -182,8 +182,8 @@ def features_with_largest_weights(crf: LinearChainCRF) -> tuple[Offsets, Offsets
     groups = items = np.zeros(0, np.int64)
     for block, rows in enumerate((crf.layout.unigrams, crf.layout.bigrams)):
         for begin in range(0, rows.size, PORTION):
-            features, columns = _cells(rows, np.arange(begin, min(begin + PORTION, rows.size)))
-            weights = crf.views[block][begin : begin + PORTION]
+            places = begin + np.flatnonzero(crf.views[block][begin : begin + PORTION])  # most may be zero
+            (features, columns), weights = _cells(rows, places), crf.views[block][places]
             for group in (columns % n, *([ends[block] + owners[block][features]] if owners else [])):
                 group = group + ends[-1] * (weights < 0)
                 new = np.flatnonzero(np.abs(weights) > least[group])
