@@ -17,7 +17,6 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from spacy.attrs import IDS
-from spacy.lexeme import Lexeme
 from spacy.strings import get_string_id, hash_string  # type: ignore[attr-defined]
 from spacy.tokens import Doc, Token
 from spacy.vocab import Vocab
