@@ -386,7 +386,8 @@ def lexeme_reader(
     """
 
     def values_of(orths: Sequence[int]) -> Hashes:
-        vocab, size = vocab_in_use.vocab, len(orths)
+        vocab: Any = vocab_in_use.vocab
+        size = len(orths)
         texts, table = list(map(vocab.strings.__getitem__, orths)), np.zeros((size, len(names)), np.uint64)
         met = np.fromiter((orth in vocab or not orth for orth in orths), np.bool_, size)
         lexemes, new = [vocab[orth] for orth in compress(orths, met)], [*compress(texts, ~met)]
@@ -407,7 +408,7 @@ def lexeme_reader(
     return values_of
 
 
-def _lexical_values(vocab: Vocab, name: str, texts: list[str]) -> Hashes:
+def _lexical_values(vocab: Any, name: str, texts: list[str]) -> Hashes:
     """Return the values [W] of one of spaCy's attributes that words would have as lexemes.
 
     spaCy computes all attributes of a lexeme, about twenty, which takes longer than all else that is done with a word.
