@@ -1,17 +1,12 @@
-"""The command group that is added to spaCy's command line.
-
-The other commands import this module first, so that Ctrl-C during their imports ends without a traceback.
-"""
+"""The command group that is added to spaCy's command line."""
 
 import gc
 import platform
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from difflib import get_close_matches
 from importlib.metadata import version
 from inspect import cleandoc
 from pathlib import Path
-from types import TracebackType
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -19,27 +14,6 @@ from rich.markup import escape
 from typer.core import TyperCommand, TyperGroup
 
 from .. import __version__
-
-
-def end_quietly(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Report an exception that nothing has caught, Ctrl-C without a traceback."""
-    if issubclass(kind, KeyboardInterrupt):
-        print("\nInterrupted.", file=sys.stderr)
-    else:
-        sys.__excepthook__(kind, error, trace)
-
-
-def given_words(argv: Sequence[str]) -> Sequence[str] | None:
-    """Return the words of a command line behind ``python -m spacy crfseq`` or ``spacy-crfseq``; None for others."""
-    if argv[1:2] == ["crfseq"]:
-        return argv[2:]
-    return argv[1:] if Path(argv[0]).stem == "spacy-crfseq" else None
-
-
-WORDS = given_words(sys.argv)
-if WORDS is not None:
-    sys.excepthook = end_quietly
-
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 HELP = """Conditional random fields for spaCy: taggers, chunkers and entity recognizers that train in seconds.

@@ -6,8 +6,6 @@ A process that was started for one command imports no other: that would take a s
 The factories module is light and registers the package's functions for ``spacy find-function`` and similar commands.
 """
 
-from .app import WORDS, crfseq_cli  # noqa: I001 - before imports that take long
-
 import sys
 from collections.abc import Collection, Sequence
 from importlib.metadata import entry_points
@@ -15,7 +13,9 @@ from importlib.metadata import entry_points
 from spacy.cli._util import app as spacy_app
 
 from ..pipeline import factories as _factories  # noqa: F401
+from . import WORDS
 from . import fit as _fit  # noqa: F401
+from .app import crfseq_cli
 
 __all__ = ["crfseq_cli", "main"]
 

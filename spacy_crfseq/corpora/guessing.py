@@ -16,6 +16,7 @@ from typing import NamedTuple
 from ..errors import ConfigError, CrfError, DataError, FormatError
 from ..schemes import LETTERS, OUTSIDE, find_invalid
 from .columns import DOCSTART, IGNORED, MISSING_ENTITY, SPAN_COLUMNS, WORD
+from .groups import COLUMN
 from .layouts import (
     ANNOTATIONS,
     BRAT,
@@ -48,6 +49,8 @@ LINES = 5000
 """Lines that are read."""
 CHUNK_TYPES = frozenset({"NP", "VP", "PP", "ADVP", "ADJP", "SBAR", "PRT", "CONJP", "INTJ", "LST", "UCP"})
 """Chunks of CoNLL-2000; other types of spans count as entities."""
+REPEATED = 4
+"""Tokens that have the value of the one before them, from which a column that changes between sentences is a group."""
 SPAN_TAGS = 0.95
 """Share of the values of a column that are tags of spans, from which the others are mistakes."""
 _CONLLU_FIELDS = 10
@@ -268,7 +271,7 @@ def _names(columns: Sequence[Sequence[Sequence[str]]]) -> tuple[str, ...] | None
     names, few = [WORD], max(20, len(counts[0]) // 4)
     for column, kinds in zip(columns[1:], counts[1:], strict=True):
         # a lemma takes as many values as words do, a tag few
-        name = _spans_in(column, kinds) or ("tag" if len(kinds) <= few else IGNORED)
+        name = _spans_in(column, kinds) or _group_in(column, kinds) or ("tag" if len(kinds) <= few else IGNORED)
         names.append(IGNORED if name in names else name)
     if set(names) <= {WORD, IGNORED, "tag"}:  # without spans, tags must come again to be taken for tags
         if 1 < len(counts[-1]) <= few:  # CRF++ and Wapiti have the labels in the last column
@@ -276,6 +279,13 @@ def _names(columns: Sequence[Sequence[Sequence[str]]]) -> tuple[str, ...] | None
         tags = counts[names.index("tag")] if "tag" in names else Counter[str]()
         return tuple(names) if tags and 2 * len(tags) <= tags.total() else None
     return tuple(names)
+
+
+def _group_in(column: Sequence[Sequence[str]], kinds: Counter[str]) -> str | None:
+    # what sentences belong to, such as a source: the same at all their tokens; None for other columns
+    repeated = sum(map(len, column)) - len(column)
+    is_group = len(kinds) > 1 and repeated >= REPEATED and all(len({*values}) == 1 for values in column)
+    return COLUMN if is_group else None
 
 
 def _spans_in(column: Sequence[Sequence[str]], kinds: Counter[str]) -> str | None:

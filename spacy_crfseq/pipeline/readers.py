@@ -629,7 +629,7 @@ def read_gold(
             layouts.check_choice("--given", name, TOKEN_COLUMNS, " column")
         docs = load_docs(path, nlp.vocab, skip_invalid=layout.skip_invalid)
         examples = [Example(bare(doc, seen), doc) for doc in docs]
-        columns = tuple(c for c in columns if any(_holds(example.reference, c, key) for example in examples))
+        columns = tuple(c for c in columns if any(holds(example.reference, c, key) for example in examples))
     else:
         usual = {unit_of(pipeline) for pipeline in (nlp, *others)}
         marked = (documents or "document" in usual) and layouts.marks_documents(path, layout)
@@ -658,6 +658,7 @@ def _some(labels: Iterable[str]) -> str:
     return ", ".join([*sorted(labels)[:SHOWN], *(["..."] if len(set(labels)) > SHOWN else [])])
 
 
-def _holds(doc: Any, column: str, key: str) -> bool:
+def holds(doc: Any, column: str, key: str) -> bool:
+    """Whether a Doc has the annotation of a column; chunks under their key of doc.spans."""
     attribute = "ENT_IOB" if column == "ent" else column.upper()
     return key in doc.spans if column == "chunk" else bool(doc.has_annotation(attribute))

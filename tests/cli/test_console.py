@@ -90,6 +90,19 @@ def test_of_a_copy_that_fails_the_first_file_is_told(capsys: pytest.CaptureFixtu
     assert capsys.readouterr().err.endswith("Cannot read or write\nno space: 'b'\n")
 
 
+def test_ctrl_c_during_the_imports_of_the_program_prints_no_traceback() -> None:
+    program = (
+        "import sys; sys.argv = ['spacy-crfseq', 'fit']\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'typer': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+        "import spacy_crfseq.cli.program"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.stderr, done.stdout) == ("\nInterrupted.\n", "")
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
 def test_standard_output_that_is_full() -> None:
     command = [sys.executable, "-m", "spacy", "crfseq", "init-config", "-", "--format", "iob"]

@@ -11,7 +11,8 @@ import spacy
 import typer
 
 from spacy_crfseq import __version__
-from spacy_crfseq.cli.app import MEANT, SECTIONS, given_words
+from spacy_crfseq.cli import given_words
+from spacy_crfseq.cli.app import MEANT, SECTIONS
 from spacy_crfseq.cli.program import crfseq_cli, needed
 from tests import forks
 from tests.commands import Corpus, Run, refused, worked

@@ -58,6 +58,22 @@ def test_the_tag_is_the_last_column_that_says_something(last: str, columns: tupl
     assert layout.columns == columns
 
 
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("Ada B-PER a\nsaw O a\nOslo B-LOC a\n\nBo B-PER b\nand O b\nAl B-PER b\n\n", ("word", "ent", "group")),
+        ("Ada a NNP\nsaw a VBD\nOslo a NNP\n\nBo b NNP\nand b CC\nAl b NNP\n\n", ("word", "group", "tag")),
+        ("Ada NNP\nBo NNP\n\nsaw VBD\nran VBD\n\n", ("word", "tag")),
+    ],
+)
+def test_a_column_that_changes_between_sentences_alone_is_their_group(
+    text: str, columns: tuple[str, ...], write: Write
+) -> None:
+    layout = guess(write(text))
+    assert layout is not None
+    assert layout.columns == columns
+
+
 def test_one_mistake_leaves_a_layout_what_it_is(write: Write) -> None:
     assert guess(write(ENTITIES * 9 + "Oslo NNP I-LOC\n\n")) is PRESETS["conll2002"]
 

@@ -79,18 +79,19 @@ def corpus_of(
     return CorpusSettings(source, layout, unit=unit, chunks_key=CHUNKS_KEY, on_invalid=on_invalid)
 
 
-def target_layout(target: Path, to: str | None, scheme: str = "IOB2", source: Preset | None = None) -> Preset:
+def target_layout(target: Path, to: str | None, scheme: str = "IOB2", source: CorpusSettings | None = None) -> Preset:
     """Return the layout to write, in a scheme for the tags of spans.
 
-    source (Preset | None): The layout of the corpus, whose columns a file .conll gets by default.
+    source (CorpusSettings | None): The corpus, whose columns a file .conll gets by default.
     to (str | None): The name of a layout, or comma-separated columns; None for that of the ending.
     RAISES ConfigError: If it cannot be written, or is unknown.
+    RAISES DataError: If a file .conll is to get the columns of Docs, but none of these is annotated in all of them.
     """
     scheme = scheme_named(scheme, "--to-scheme")
     name = to or layouts.layout_by_ending(target, TARGETS) or target.suffix[1:]
-    if to is None and name == COLUMNS and source is not None and source.name != DOCBIN:
-        name = ",".join(column for column in _written(source) if column in layouts.COLUMNS)
-        return layouts.own_layout(name)._replace(scheme=scheme)
+    if to is None and name == COLUMNS and source is not None:
+        held = _annotated(source) if source.layout.name == DOCBIN else _written(source.layout)
+        return layouts.own_layout(",".join(c for c in held if c in layouts.COLUMNS))._replace(scheme=scheme)
     if to is None and name not in TARGETS:
         names = f"{', '.join(TARGETS)}, or columns, as in word,tag"
         raise ConfigError(
@@ -107,6 +108,20 @@ def target_layout(target: Path, to: str | None, scheme: str = "IOB2", source: Pr
         return layouts.own_layout(name)._replace(scheme=scheme)
     layouts.check_choice("--to", name, TARGETS)
     return PRESETS[name]._replace(scheme=scheme, encoding="utf8")
+
+
+def _annotated(source: CorpusSettings) -> tuple[str, ...]:
+    """Return the columns that are annotated in all Docs of a file; RAISES DataError: If there are none."""
+    from spacy.vocab import Vocab
+
+    from ...pipeline.readers import holds
+
+    columns = [name for name in source.layout.columns if name != "word"]
+    for doc in load_docs(source.path, Vocab(), skip_invalid=source.layout.skip_invalid):
+        columns = [name for name in columns if holds(doc, name, CHUNKS_KEY)]
+    if not columns:
+        raise DataError(f"{source.path}: no column is annotated in all Docs. Annotate them, or give --to.")
+    return ("word", *columns)
 
 
 def convert(
@@ -256,8 +271,9 @@ def _sentences_of(
 
 def _check_annotation(doc: Doc, name: str, layout: Preset) -> None:
     """RAISES DataError: If a Doc lacks the annotation of a column, or has chunks that overlap."""
-    attribute = "ENT_IOB" if name == "ent" else name.upper()
-    if not (CHUNKS_KEY in doc.spans if name == "chunk" else doc.has_annotation(attribute)):
+    from ...pipeline.readers import holds
+
+    if not holds(doc, name, CHUNKS_KEY):
         raise DataError(
             f"The doc {doc.text[:60]!r} has no {name} annotation, which {layout.name} files hold. "
             "Choose another --to, or annotate the docs."

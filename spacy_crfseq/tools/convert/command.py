@@ -54,7 +54,7 @@ def convert_cli(
             "--to",
             "-t",
             help=f"Layout of OUTPUT: {', '.join(TARGETS)}; or its columns, such as word,tag",
-            show_default="by its ending; of .conll, the columns of the input",
+            show_default="by its ending; of .conll, the columns that the input has",
         ),
     ] = None,
     to_scheme: Annotated[str, typer.Option(help=f"Tag scheme of spans in OUTPUT: {', '.join(SPAN_SCHEMES)}")] = "IOB2",
@@ -115,7 +115,7 @@ def convert_cli(
     read_by = load_config(config, {}).interpolate() if config else {}
     asked = Asked(format, columns, scheme, encoding, rename, outside, min_score, match, skip_invalid)
     corpus = corpus_of(source, asked, labels=labels, unit=unit, on_invalid=on_invalid, config=read_by)
-    layout = target_layout(target, to, to_scheme, corpus.layout)  # a model is no corpus, whatever OUTPUT is called
+    layout = target_layout(target, to, to_scheme, corpus)  # a model is no corpus, whatever OUTPUT is called
     block = read_by.get("nlp", {})
     tokenizer = {"nlp": {"tokenizer": block["tokenizer"]}} if block.get("tokenizer") else {}
     nlp = spacy.blank(block.get("lang", lang), config=tokenizer)

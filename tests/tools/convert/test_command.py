@@ -221,9 +221,13 @@ def test_layouts_come_from_endings_and_first_lines(run: Run, source: Path) -> No
     )
     worked(run("convert", source, source.with_name("own.conll"), "--columns word,tag,_,ent --scheme IOB1"))
     assert source.with_name("own.conll").read_text().splitlines()[0].split()[::2] == ["Ada", "B-PER"]
+    worked(run("convert", source.with_name("a.spacy"), source.with_name("b.conll")))
+    assert source.with_name("b.conll").read_text().splitlines()[:2] == ["Ada NNP B-PER", "Karl NNP B-PER"]
+    DocBin(docs=[Doc(spacy.blank("xx").vocab, words=["Ada"])]).to_disk(source.with_name("bare.spacy"))
     refused(
-        run("convert", source.with_name("a.spacy"), source.with_name("b.conll")), "Give --to"
-    )  # columns as Docs have
+        run("convert", source.with_name("bare.spacy"), source.with_name("c.conll")),
+        "bare.spacy: no column is annotated in all Docs. Annotate them, or give --to.",
+    )
     latin = source.with_name("latin.iob")
     latin.write_bytes("Zoë B-PER\n\n".encode("latin-1"))
     refused(run("convert", latin, source.with_name("b.spacy"), "--from iob"), "give --encoding latin-1")
