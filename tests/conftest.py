@@ -124,7 +124,7 @@ typer.testing._get_command = lru_cache(maxsize=None)(typer.testing._get_command)
 
 
 # compilers make millions of small objects that live on
-gc.set_threshold(100_000, 20, 20)
+gc.set_threshold(1_000_000, 10, 10)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

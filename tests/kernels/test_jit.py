@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
+import numpy as np
 import pytest
 from numba.core import event
 
@@ -144,6 +145,30 @@ def test_a_notice_says_once_that_kernels_are_compiled(caplog: Any, monkeypatch: 
     assert "NUMBA_CACHE_DIR" in message
     assert "crfseq warmup" in message
     assert "/opt/numba" in message
+
+
+def ones(n: int) -> Any:
+    return np.ones(n, np.int16)
+
+
+def sum_of_ones(n: int) -> int:
+    return ones(n).sum()
+
+
+@PRIVATE
+@pytest.mark.parametrize("policy", [jit.inlined, jit.internal])
+def test_kernels_share_what_numba_compiles_of_its_own_functions(policy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel calls np.ones by itself, the next one in a part of it, and code of others has np.ones of its own."""
+    monkeypatch.setattr(_compile, "folder_of", lambda *_: None)
+    with event.install_recorder("numba:compile") as recorder:
+        assert len(jit.kernel(ones)(3)) == 3
+        compiled = len(recorder.buffer)
+        monkeypatch.setattr(sys.modules[__name__], "ones", policy(ones))
+        assert jit.kernel(sum_of_ones)(4) == 4
+    names = [record.data["dispatcher"].py_func.__qualname__ for _, record in recorder.buffer[compiled:]]
+    assert "ones" in names
+    assert not [name for name in names if "ol_np_ones" in name]
+    assert numba.njit(lambda n: np.ones(n, np.int16).sum())(5) == 5
 
 
 def test_without_a_cache_folder_kernels_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
