@@ -20,7 +20,7 @@ from .errors import ConfigError
 
 KINDS = (
     "losses", "regularizers", "optimizers", "decoders", "features", "attributes", "potentials", "costs", "weightings",
-    "sources",
+    "sources", "label_models",
 )  # fmt: skip
 NAMES = tuple(f"crf_{kind}" for kind in KINDS)
 
@@ -88,4 +88,5 @@ def check_types(where: str, annotations: Mapping[str, Any], settings: Mapping[st
 ALL: dict[str, Any] = {name: Registry(("spacy", name), entry_points=True) for name in NAMES}
 (
     losses, regularizers, optimizers, decoders, features, attributes, potentials, costs, weightings, sources,
+    label_models,
 ) = ALL.values()  # fmt: skip

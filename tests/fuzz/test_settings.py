@@ -173,6 +173,7 @@ READERS = {
         f"spacy_crfseq.{name}.v1" for name in ("EntityAgreement", "EntityTags", "F1", "Hamming", "RequiredLabel")
     ],
     "crf_weightings": [f"spacy_crfseq.{name}.v1" for name in ("Clusters", "DensityRatio", "ExactCounts")],
+    "crf_label_models": sorted(registry.label_models.get_all()),
 }
 
 

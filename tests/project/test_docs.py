@@ -94,7 +94,7 @@ def pages() -> dict[str, str]:
 def test_every_registry_has_a_page(pages: dict[str, str]) -> None:
     not_plugins = {"spacy_factories", "spacy_cli", "spacy_crfseq_commands", "spacy_crfseq_dask", "console_scripts"}
     groups = {entry.group for entry in distribution("spacy-crfseq").entry_points} - not_plugins
-    shown = re.findall(r"^\| \[.+?\]\((\w+\.md)\) \| `(\w+)` \|", pages["plugins/index.md"], re.MULTILINE)
+    shown = re.findall(r"^\| \[.+?\]\(([\w-]+\.md)\) \| `(\w+)` \|", pages["plugins/index.md"], re.MULTILINE)
     assert sorted(group for _, group in shown) == sorted(groups)
     for file, group in shown:
         for entry in docs.plugins(group):

@@ -10,7 +10,7 @@ import typer
 from ...cli import options
 from ...cli.app import command
 from ...cli.console import advise, print_json, printer
-from ...corpora.layouts import Asked, check_choice
+from ...corpora.layouts import Asked
 from ...corpora.outputs import check_output_file
 from ...corpora.paths import resolve
 from ...errors import ConfigError
@@ -36,10 +36,12 @@ def aggregate_cli(
     gold: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Some of the texts with gold labels, to learn from")
     ] = None,
-    model: Annotated[str, typer.Option(help="Label model: hmm, dawid-skene, majority")] = "hmm",
-    previous: Annotated[
-        bool, typer.Option("--previous", help="Of hmm: let what a source says depend on what it said before")
-    ] = False,
+    label_model: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="hmm, dawid-skene, majority or another function of crf_label_models, and its settings"
+        ),
+    ] = "hmm",
     weigh: Annotated[bool, typer.Option("--weigh", help="Give doubtful texts a smaller weight in training")] = False,
     min_probability: Annotated[
         float | None,
@@ -77,6 +79,9 @@ def aggregate_cli(
       spans=KEY                of a file .spacy: spans in doc.spans[KEY] instead of entities
       format, scheme, encoding of a file, if it is not that of the texts
 
+    Label models: hmm is a hidden Markov model, in which each source has its own errors; hmm,previous=true lets what a
+    source says depend on what it said before. dawid-skene sees single tokens; for majority, all sources count the same.
+
     Shown for each source and label, by tokens: votes, their share of all tokens, precision and recall as the model
     estimates them, and conflicts, the share of its votes where another source says something else. Where hardly any
     other source speaks of the same tokens, precision and recall are assumed. With --gold, the same against gold labels.
@@ -89,12 +94,12 @@ def aggregate_cli(
     import spacy
 
     from ...pipeline.texts import write_docs
-    from .label_model import KINDS, Aggregation
+    from .label_model import make_method
     from .source_settings import parse_source
     from .texts import Noted, aggregate
 
     resolve(texts)
-    check_choice("--model", model, KINDS)
+    method = make_method(label_model)
     sources = {name: parse_source(text) for name, text in _named(source).items()}
     files = [given.place for given in sources.values() if not given.is_function]
     check_output_file(output, texts, *files, *([gold] if gold else []), force=force)
@@ -104,7 +109,7 @@ def aggregate_cli(
         spacy.blank(lang),
         texts,
         sources,
-        Aggregation(model, previous),  # type: ignore[arg-type]
+        method,
         labels=[name.strip() for name in labels.split(",") if name.strip()] if labels else (),
         layout=Asked(format, columns, scheme, encoding, skip_invalid=skip_invalid),
         gold=gold,

@@ -21,11 +21,11 @@ from spacy.training import Example
 from spacy.util import logger
 from spacy.vocab import Vocab
 
-from ...corpora.layouts import Asked, check_choice
+from ...corpora.layouts import Asked
 from ...errors import ConfigError
 from ...pipeline.doc_builder import bare
 from ...pipeline.evidence import register_extensions
-from .label_model import KINDS, Aggregation
+from .label_model import LabelModelMethod
 from .source_settings import parse_source
 from .texts import Noted, aggregate
 
@@ -34,8 +34,7 @@ def create_aggregated_reader(
     path: Path | None,
     sources: dict[str, str],
     labels: list[str] = [],  # noqa: B006
-    model: str = "hmm",
-    previous: bool = False,
+    label_model: LabelModelMethod | None = None,
     gold: Path | None = None,
     weigh: bool = False,
     min_probability: float | None = None,
@@ -52,8 +51,8 @@ def create_aggregated_reader(
     sources (dict[str, str]): By their names, what sources are and how they are read, written as after --source NAME= of
         the command `aggregate`.
     labels (list[str]): Labels to learn; all that sources give by default.
-    model (str): The label model: "hmm", "dawid-skene" or "majority".
-    previous (bool): Of "hmm": what a source says depends on what it said before.
+    label_model (LabelModelMethod | None): A function of the registry crf_label_models; ``spacy_crfseq.HMM.v1`` by
+        default.
     gold (Path | None): Some of the texts with gold labels, which the label model learns from, too.
     weigh (bool): Give doubtful texts a smaller weight.
     min_probability (float | None): Note no probabilities: labels that are less probable are unknown, for any loss.
@@ -68,12 +67,11 @@ def create_aggregated_reader(
             "spacy_crfseq.AggregatedReader.v1 has no path. Give the texts in its block of [corpora], or by "
             "--paths.train FILE."
         )
-    check_choice("model", model, KINDS)
     return AggregatedReader(
         Path(path),
         sources,
         labels,
-        Aggregation(model, previous),  # type: ignore[arg-type]
+        label_model,
         Asked(format, encoding=encoding, skip_invalid=skip_invalid),
         gold,
         Noted(component, weigh, min_probability),
@@ -88,7 +86,7 @@ class AggregatedReader:
         path: Path,
         sources: dict[str, str],
         labels: list[str],
-        method: Aggregation,
+        method: LabelModelMethod | None,
         layout: Asked,
         gold: Path | None,
         noted: Noted,

@@ -1,14 +1,10 @@
 """What a source of labels is and how it is read, as a text of users: where its labels are, then settings.
 
-    labels.jsonl,match=all,min_score=0.6,map=person:PER,city:LOC
-
-The value of a setting goes on to the next one, so that it may be a list.
+labels.jsonl,match=all,min_score=0.6,map=person:PER,city:LOC
 """
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,12 +13,12 @@ from ...corpora.layouts import Asked
 from ...corpora.spans.rules import OUTSIDE as SAYS
 from ...errors import ConfigError, suggest
 from ...schemes import OUTSIDE
+from .settings_text import split_settings, value_of
 
 FUNCTION = "@"
 """First character of the place of a source that is a registered function."""
 UNSURE = "unsure"
 TEXTS = ("all", "some")
-_SETTINGS = re.compile(r",(?=[a-z_]+=)")
 _OF_FILES = ("format", "scheme", "encoding", "match")
 NAMES = ("map", "labels", "outside", "min_score", "texts", "spans", *_OF_FILES)
 
@@ -90,16 +86,13 @@ def parse_source(text: str) -> SourceSettings:
 
     RAISES ConfigError: If a setting is unknown, comes twice, or has a value that cannot be.
     """
-    place, *settings = _SETTINGS.split(text)
+    place, settings = split_settings(text)
     values, more = dict[str, Any](), dict[str, Any]()
-    for setting in settings:
-        name, _, value = setting.partition("=")
-        if name in values or name in more:
-            raise ConfigError(f"{text}: {name} is given twice. Give several values as {name}=..., with commas between.")
+    for name, value in settings.items():
         if name in NAMES:
             values[name] = _read(name, value, text)
         elif place.startswith(FUNCTION):
-            more[name] = _value(value)
+            more[name] = value_of(value)
         else:
             raise ConfigError(f"{text}: unknown setting {name!r}. {suggest(name, NAMES)}")
     if not place.strip(FUNCTION):
@@ -127,10 +120,3 @@ def _read(name: str, value: str, text: str) -> Any:
         except ValueError:
             raise ConfigError(f"{text}: min_score={value}: give a number from 0 to 1.") from None
     return value
-
-
-def _value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text

@@ -17,8 +17,9 @@ from ...pipeline.soft_labels import SILENT, soft_labels, write_soft_labels
 from ...schemes import OUTSIDE, decode_lenient, spans_of, tag_table, tags_of, transition_table
 from ...threads import shards
 from ...types import MISSING, Bools, Floats, Ints, Offsets
+from .em import HiddenMarkov
 from .given_texts import GivenTexts, read_given
-from .label_model import Aggregation, LabelModel, learn
+from .label_model import LabelModel, LabelModelMethod
 from .source_kinds import SCHEME
 from .source_report import Copies, SourceRow, find_copies, gold_report, report
 from .source_settings import SourceSettings
@@ -65,7 +66,7 @@ def aggregate(
     nlp: Language,
     texts: Path,
     sources: Mapping[str, SourceSettings],
-    method: Aggregation | None = None,
+    method: LabelModelMethod | None = None,
     *,
     labels: Sequence[str] = (),
     layout: layouts.Format = None,
@@ -76,6 +77,7 @@ def aggregate(
 
     nlp (Language): Its tokenizer splits raw texts.
     sources (Mapping[str, SourceSettings]): By their names, see `parse_source`.
+    method (LabelModelMethod | None): How the label model is made; a hidden Markov model by default.
     labels (Sequence[str]): Labels to learn; none for all that sources give.  A source whose span has another label says
         that the tokens are in none of those to learn.
     layout: Of the texts, and of files of sources that do not say it.
@@ -98,7 +100,7 @@ def aggregate(
     known = None if gold_tags is None else _numbers(gold_tags, tags, MISSING)
     if not votes.labels.any():
         raise DataError("No source has labelled a span" + (" with these labels." if labels else "."))
-    model = learn(votes, transition_table(tags, SCHEME), method, known)
+    model = (method or HiddenMarkov())(votes, transition_table(tags, SCHEME), known)
     groups = np.array([0, *(place for place in range(1, len(types) + 1) for _ in "BILU")], np.int32)
     names = [OUTSIDE, *types]
     _note_sources(given, votes, tags)

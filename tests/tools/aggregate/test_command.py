@@ -126,7 +126,7 @@ def test_the_spans_of_each_source_are_in_the_output_and_can_be_sources_again(fol
 
 def test_hard_labels_are_unknown_where_there_is_doubt(folder: Path, run: Run) -> None:
     line = "aggregate texts.iob -o out.spacy --source a=careful.iob --source b=wrong.iob"
-    worked(run(*f"{line} --model majority --min-probability 0.6".split()), "out.spacy: 60 texts")
+    worked(run(*f"{line} --label-model majority --min-probability 0.6".split()), "out.spacy: 60 texts")
     docs = docs_of("out.spacy")
     assert not read_soft_labels(docs[0], "crf_ner")
     assert [token.ent_iob_ for token in docs[0]] == ["", "O", "B"]
@@ -167,8 +167,8 @@ def test_sources_that_say_nothing_or_always_the_same_do_no_harm(folder: Path, ru
         ("--labels DATE", ["No source has the label 'DATE' to learn", "LOC, PER"]),
         ("--gold new.iob", ["none of its 1 texts is among those to label"]),
         ("--gold types.iob", ["Gold texts have the label 'ORG', but no source does"]),
-        ("--model best", ["--model best: unknown"]),
-        ("--model majority --previous", ["Only in a label model of the kind hmm"]),
+        ("--label-model best", ["--label-model best: unknown"]),
+        ("--label-model majority,previous=true", ["Majority.v1 cannot be made with these settings", "'previous'"]),
         ("--source ruler=none.iob", ["none.iob"]),
         ("--source ruler=bad.jsonl", ["bad.jsonl: the entity ruler cannot use these patterns"]),
         ("--source other=careful.iob,match=all", ["--match is for annotated spans"]),

@@ -1,5 +1,6 @@
 """Label models against sums over all labellings, on votes from known models, and for odd sources."""
 
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import Any
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 
 from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.schemes import transition_table
-from spacy_crfseq.tools.aggregate.label_model import KINDS, Aggregation, LabelModel, Prior, learn
+from spacy_crfseq.tools.aggregate.em import DawidSkene, HiddenMarkov, learn
+from spacy_crfseq.tools.aggregate.label_model import LabelModel, LabelModelMethod, Majority, make_method
 from spacy_crfseq.tools.aggregate.source_report import find_copies, gold_report, report
 from spacy_crfseq.tools.aggregate.votes import ABSTAIN, Votes, make_votes, votes_of_table
 from spacy_crfseq.types import MISSING, Constraints
@@ -19,12 +21,12 @@ from spacy_crfseq.types import MISSING, Constraints
 TAGS = ["O", "B-PER", "I-PER"]
 IOB2 = transition_table(TAGS, "IOB2")
 FREE = transition_table(["N", "V", "A"], "plain")
-CLASSICAL = Aggregation(prior=Prior(firmness=0), unsaid=1)
+CLASSICAL = HiddenMarkov(firmness=0, unsaid=1)
 """The model without what it assumes of spans, which votes drawn at random contradict."""
 MODELS = [
-    pytest.param(Aggregation(), id="HMM"),
-    pytest.param(Aggregation(previous=True), id="HMM with previous votes"),
-    pytest.param(Aggregation("dawid-skene"), id="Dawid-Skene"),
+    pytest.param(HiddenMarkov(), id="HMM"),
+    pytest.param(HiddenMarkov(previous=True), id="HMM with previous votes"),
+    pytest.param(DawidSkene(), id="Dawid-Skene"),
 ]
 
 
@@ -107,11 +109,11 @@ def written_out(model: LabelModel, votes: Votes, gold: np.ndarray | None) -> tup
 @pytest.mark.parametrize("constraints", [FREE, IOB2], ids=["plain", "IOB2"])
 @given(seed=st.integers(0, 1000), semi=st.booleans())
 def test_likelihood_and_posterior_are_those_of_all_labellings(
-    method: Aggregation, constraints: Constraints, seed: int, semi: bool
+    method: DawidSkene, constraints: Constraints, seed: int, semi: bool
 ) -> None:
     votes = some_votes(seed)
     gold = np.array([0, MISSING, MISSING, 1, 1, MISSING, MISSING, 0], np.int32) if semi else None
-    model = learn(votes, constraints, Aggregation(method.kind, method.previous, max_iterations=3, tolerance=0), gold)
+    model = learn(votes, constraints, replace(method, max_iterations=3, tolerance=0), gold)
     lattice = model.lattice(votes, gold)
     log_z, shares = written_out(model, votes, gold)
     np.testing.assert_allclose(lattice.log_z(), log_z, rtol=0, atol=1e-10)
@@ -123,32 +125,29 @@ def lacking(votes: Votes) -> float:
     return max(0.0, votes.n_tokens - len(votes.labels) / 3)
 
 
-def learned_with(method: Aggregation, model: LabelModel) -> LabelModel:
+def learned_with(method: DawidSkene, model: LabelModel) -> LabelModel:
     """Return the model under the constraints that learning respects: none without steps."""
     rules = model.constraints
-    return model if method.kind == "hmm" else model._replace(constraints=FREE._replace(outside=rules.outside))
+    return model if method.steps else model._replace(constraints=FREE._replace(outside=rules.outside))
 
 
-def objective(model: LabelModel, method: Aggregation, votes: Votes, gold: np.ndarray | None) -> float:
+def objective(model: LabelModel, method: DawidSkene, votes: Votes, gold: np.ndarray | None) -> float:
     """Return the log-likelihood plus the prior's counts times log-probabilities, by all labellings."""
-    added = method.prior.votes(model.constraints.outside, lacking(votes))
+    added = method.added_votes(model.constraints.outside, lacking(votes))
     value = written_out(model, votes, gold)[0].sum() + (added * model.votes).sum()
-    shared = (model.steps, model.start, model.end) if method.kind == "hmm" else (model.emissions,)
-    return float(value + sum(method.prior.smoothing * logs[np.isfinite(logs)].sum() for logs in shared))
+    shared = (model.steps, model.start, model.end) if method.steps else (model.emissions,)
+    return float(value + sum(method.smoothing * logs[np.isfinite(logs)].sum() for logs in shared))
 
 
 @pytest.mark.parametrize("method", MODELS)
 @pytest.mark.parametrize(("constraints", "seed"), [(FREE, 7), (IOB2, 3)], ids=["plain", "IOB2"])
 def test_no_iteration_lowers_the_objective_which_is_that_of_all_labellings(
-    method: Aggregation, constraints: Constraints, seed: int
+    method: DawidSkene, constraints: Constraints, seed: int
 ) -> None:
     votes = some_votes(seed, lengths=(3, 1, 0, 4, 2, 4))
     gold = np.full(votes.n_tokens, MISSING, np.int32)
     gold[[0, 5]] = 1, 0
-    learned = [
-        learn(votes, constraints, Aggregation(method.kind, method.previous, max_iterations=i, tolerance=0), gold)
-        for i in (1, 30)
-    ]
+    learned = [learn(votes, constraints, replace(method, max_iterations=i, tolerance=0), gold) for i in (1, 30)]
     assert len(learned[1].values) > 5
     assert min(np.diff(learned[1].values)) >= -1e-10
     for model in map(partial(learned_with, method), learned):
@@ -156,15 +155,13 @@ def test_no_iteration_lowers_the_objective_which_is_that_of_all_labellings(
 
 
 @pytest.mark.parametrize("method", MODELS)
-def test_an_iteration_is_expected_counts_of_all_labellings_divided_by_their_sums(method: Aggregation) -> None:
+def test_an_iteration_is_expected_counts_of_all_labellings_divided_by_their_sums(method: DawidSkene) -> None:
     votes = some_votes(3)
-    once, twice = (
-        learn(votes, IOB2, Aggregation(method.kind, method.previous, max_iterations=i, tolerance=0)) for i in (1, 2)
-    )
+    once, twice = (learn(votes, IOB2, replace(method, max_iterations=i, tolerance=0)) for i in (1, 2))
     free = learned_with(method, once)
-    counts = np.zeros_like(once.votes) + method.prior.votes(IOB2.outside, lacking(votes))
+    counts = np.zeros_like(once.votes) + method.added_votes(IOB2.outside, lacking(votes))
     _, shares = written_out(free, votes, None)
-    before = votes.previous() if method.previous else np.zeros(len(votes.labels), int)
+    before = votes.previous() if method.by_previous else np.zeros(len(votes.labels), int)
     for token, source, label, previous in zip(votes.tokens, votes.sources, votes.labels, before, strict=True):
         counts[source, previous, label] += shares[token]
     np.testing.assert_allclose(np.exp(twice.votes), counts / counts.sum(2, keepdims=True), atol=1e-12)
@@ -187,9 +184,9 @@ def test_parameters_are_found_again_within_sampling_error() -> None:
     assert np.exp(model.steps[0, 1]) == pytest.approx(0.2 * 11 / 12, abs=6 * np.sqrt(0.16 / n[0]))
 
 
-def accuracy(table: np.ndarray, offsets: np.ndarray, gold: np.ndarray, method: Aggregation, **known: Any) -> float:
+def accuracy(table: np.ndarray, offsets: np.ndarray, gold: np.ndarray, method: LabelModelMethod) -> float:
     votes = votes_of_table(table, offsets, names(len(table)), 3)
-    model = learn(votes, IOB2, method, **known)
+    model = method(votes, IOB2)
     assert not np.isnan(model.votes).any()
     shares = model.lattice(votes).marginals()
     np.testing.assert_allclose(shares.sum(1), 1, atol=1e-9)
@@ -201,7 +198,9 @@ RIGHTS = [(0.98, 0.8, 0.7), (0.95, 0.6, 0.6), (0.97, 0.5, 0.5), (0.9, 0.7, 0.8)]
 
 def test_the_chain_beats_single_tokens_which_beat_the_majority() -> None:
     offsets, gold, table = draw(300, [confusion(right) for right in RIGHTS])
-    hmm, tokens, majority = (accuracy(table, offsets, gold, Aggregation(kind)) for kind in KINDS)
+    hmm, tokens, majority = (
+        accuracy(table, offsets, gold, method) for method in (HiddenMarkov(), DawidSkene(), Majority())
+    )
     assert hmm > tokens > majority
 
 
@@ -215,7 +214,7 @@ def test_the_chain_beats_single_tokens_which_beat_the_majority() -> None:
     ],
 )
 @pytest.mark.parametrize("method", MODELS)
-def test_a_source_that_knows_nothing_does_no_harm(method: Aggregation, more: Any) -> None:
+def test_a_source_that_knows_nothing_does_no_harm(method: DawidSkene, more: Any) -> None:
     offsets, gold, table = draw(300, [confusion(right) for right in RIGHTS])
     alone = accuracy(table, offsets, gold, method)
     assert accuracy(np.concatenate([table, more(table)]), offsets, gold, method) > alone - 0.005
@@ -232,7 +231,7 @@ def rare_spans(drops: list[float]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("method", MODELS)
 @pytest.mark.parametrize("abstains", [False, True], ids=["saying O", "abstaining"])
-def test_spans_of_a_single_source_are_kept_and_none_is_invented(method: Aggregation, abstains: bool) -> None:
+def test_spans_of_a_single_source_are_kept_and_none_is_invented(method: DawidSkene, abstains: bool) -> None:
     offsets, _, table = rare_spans([0.2])
     votes = votes_of_table(np.where(table == 0, ABSTAIN if abstains else 0, table), offsets, names(1), 3)
     shares = learn(votes, IOB2, method).lattice(votes).marginals()
@@ -241,7 +240,7 @@ def test_spans_of_a_single_source_are_kept_and_none_is_invented(method: Aggregat
 
 
 @pytest.mark.parametrize("method", MODELS)
-def test_spans_of_either_of_two_sources_that_abstain_elsewhere_are_kept(method: Aggregation) -> None:
+def test_spans_of_either_of_two_sources_that_abstain_elsewhere_are_kept(method: DawidSkene) -> None:
     offsets, _, table = rare_spans([0.3, 0.5])
     votes = votes_of_table(np.where(table == 0, ABSTAIN, table), offsets, names(2), 3)
     shares = learn(votes, IOB2, method).lattice(votes).marginals()
@@ -252,7 +251,7 @@ def test_the_dependence_on_the_vote_before_finds_a_source_that_goes_on_to_err() 
     offsets, gold, table = draw(400, [confusion(right) for right in RIGHTS])
     sticky = np.repeat(np.random.default_rng(1).integers(0, 3, len(gold) // 4), 4)  # whatever is true, four times
     table = np.concatenate([table, [sticky, np.where(sticky == 1, 1, gold)]])
-    independent, dependent = (accuracy(table, offsets, gold, Aggregation(previous=p)) for p in (False, True))
+    independent, dependent = (accuracy(table, offsets, gold, HiddenMarkov(previous=p)) for p in (False, True))
     assert dependent > independent
 
 
@@ -263,7 +262,7 @@ def test_gold_texts_make_the_others_better() -> None:
     votes = votes_of_table(table, offsets, names(2), 3)
     right = []
     for given_labels in (None, known):
-        shares = learn(votes, IOB2, gold=given_labels).lattice(votes, given_labels).marginals()
+        shares = learn(votes, IOB2, HiddenMarkov(), given_labels).lattice(votes, given_labels).marginals()
         right.append((shares.argmax(1) == gold)[rest].mean())
         if given_labels is not None:
             assert (shares.argmax(1) == gold)[~rest].all()
@@ -271,29 +270,17 @@ def test_gold_texts_make_the_others_better() -> None:
 
 
 @pytest.mark.parametrize("method", MODELS)
-def test_a_single_source_and_a_thousand_sources(method: Aggregation) -> None:
+def test_a_single_source_and_a_thousand_sources(method: DawidSkene) -> None:
     offsets, gold, table = draw(30, [confusion((0.95, 0.8, 0.8))])
     assert accuracy(table, offsets, gold, method) > 0.8
     many = draw(30, [confusion((0.9, 0.6, 0.6))] * 1000, says=0.02)
     assert accuracy(many[2], *many[:2], method) > 0.95
 
 
-@pytest.mark.parametrize("method", [*MODELS, pytest.param(Aggregation("majority"), id="majority")])
-def test_no_votes_no_texts_and_no_sources_give_no_nan(method: Aggregation) -> None:
-    for table, offsets in (
-        (np.full((2, 5), ABSTAIN), [0, 5]),
-        (np.zeros((2, 0), int), [0]),
-        (np.zeros((0, 5)), [0, 5]),
-    ):
-        votes = votes_of_table(table.astype(int), np.array(offsets), names(len(table)), 3)
-        model = learn(votes, IOB2, method)
-        assert not np.isnan(model.lattice(votes).marginals()).any()
-
-
 def test_results_do_not_depend_on_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     votes = votes_of_table((made := draw(50, [confusion(right) for right in RIGHTS]))[2], made[0], names(4), 3)
     monkeypatch.setattr("spacy_crfseq.threads.SHARD_FLOATS", 300)
-    one, two = (learn(votes, IOB2, n_threads=n) for n in (1, 2))
+    one, two = (learn(votes, IOB2, HiddenMarkov(), n_threads=n) for n in (1, 2))
     np.testing.assert_allclose(one.votes, two.votes, rtol=1e-12)
 
 
@@ -302,10 +289,10 @@ def test_two_sources_that_copy_are_named() -> None:
     copy = np.where(np.random.default_rng(0).random(table.shape[1]) < 0.05, table[3], table[1])
     sources = ["rules", "list", "person", "model", "list again"]
     votes = votes_of_table(np.concatenate([table, copy[None]]), offsets, sources, 3)
-    pairs = [(pair.first, pair.second) for pair in find_copies(learn(votes, IOB2), votes)]
+    pairs = [(pair.first, pair.second) for pair in find_copies(learn(votes, IOB2, HiddenMarkov()), votes)]
     assert pairs == [("list", "list again")]
     independent = votes_of_table(table, offsets, sources[:4], 3)
-    assert find_copies(learn(independent, IOB2), independent) == []
+    assert find_copies(learn(independent, IOB2, HiddenMarkov()), independent) == []
 
 
 def test_the_report_on_sources_agrees_with_counts_by_hand() -> None:
@@ -326,7 +313,7 @@ def test_estimates_without_gold_are_near_those_against_gold() -> None:
     offsets, gold, table = draw(2000, [confusion(right) for right in RIGHTS])
     votes = votes_of_table(table, offsets, names(4), 3)
     groups = np.arange(3, dtype=np.int32)
-    estimated = report(votes, learn(votes, IOB2).lattice(votes).marginals(), groups, TAGS)
+    estimated = report(votes, learn(votes, IOB2, HiddenMarkov()).lattice(votes).marginals(), groups, TAGS)
     for row, true in zip(estimated, gold_report(votes, gold, groups, TAGS), strict=True):
         assert row.precision == pytest.approx(true.precision, abs=0.03)
         assert row.recall == pytest.approx(true.recall, abs=0.03)
@@ -344,8 +331,11 @@ def test_estimates_without_gold_are_near_those_against_gold() -> None:
         (lambda: make_votes([1, 2], [1], [0], [0], ["a"], 3), "Offsets must rise from 0"),
         (lambda: votes_of_table([[0, 1]], [0, 3], ["a"], 3), "Offsets must rise from 0 to the number of tokens, 2"),
         (lambda: votes_of_table([[0, 1]], [0, 2], ["a", "b"], 3), "a row for each of 2 sources"),
-        (lambda: learn(some_votes(0), FREE, gold=np.full(8, 3, np.int32)), "Gold labels must be from -1 to 2"),
-        (lambda: learn(some_votes(0), IOB2, gold=np.full(8, 2, np.int32)), "Sequence 0 has no labelling"),
+        (
+            lambda: learn(some_votes(0), FREE, HiddenMarkov(), np.full(8, 3, np.int32)),
+            "Gold labels must be from -1 to 2",
+        ),
+        (lambda: learn(some_votes(0), IOB2, HiddenMarkov(), np.full(8, 2, np.int32)), "Sequence 0 has no labelling"),
     ],
 )
 def test_wrong_votes_and_labels_are_refused(call: Any, message: str) -> None:
@@ -356,13 +346,18 @@ def test_wrong_votes_and_labels_are_refused(call: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: Prior(recall=1.0), "recall and noise must be between 0 and 1"),
-        (lambda: Prior(strength=0.0), "strength and smoothing must be positive"),
-        (lambda: Aggregation("best"), "one of hmm, dawid-skene, majority, not 'best'"),  # type: ignore[arg-type]
-        (lambda: Aggregation("majority", previous=True), "Only in a label model of the kind hmm"),
-        (lambda: Aggregation(max_iterations=0), "max_iterations from 1 on"),
-        (lambda: Aggregation(unsaid=0), "unsaid of a label model must be above 0"),
-        (lambda: Prior(firmness=-1), "firmness must be 0 or more"),
+        (lambda: DawidSkene(recall=1.0), "DawidSkene: recall and noise must be between 0 and 1"),
+        (lambda: HiddenMarkov(strength=0.0), "HiddenMarkov: strength and smoothing must be positive"),
+        (lambda: DawidSkene(smoothing=float("nan")), "strength and smoothing must be positive"),
+        (lambda: HiddenMarkov(max_iterations=0), "max_iterations must be 1 or more"),
+        (lambda: DawidSkene(unsaid=0), "unsaid must be above 0"),
+        (lambda: DawidSkene(firmness=-1), "firmness must be 0 or more"),
+        (lambda: Majority(noise=0), "Majority: noise must be between 0 and 1"),
+        (lambda: Majority(unsaid=2), "Majority: unsaid must be above 0"),
+        (lambda: make_method("hm"), "--label-model hm: unknown. Did you mean 'spacy_crfseq.HMM.v1'"),
+        (lambda: make_method("hmm,previous=1"), "previous must be true or false"),
+        (lambda: make_method("hmm,unsaid=.5,unsaid=.6"), "unsaid is given twice"),
+        (lambda: make_method("majority,previous=true"), "Majority.v1 cannot be made with these settings"),
     ],
 )
 def test_settings_out_of_range_are_refused(call: Any, message: str) -> None:
@@ -370,8 +365,30 @@ def test_settings_out_of_range_are_refused(call: Any, message: str) -> None:
         call()
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("hmm", HiddenMarkov()),
+        ("HMM,previous=true,max_iterations=3", HiddenMarkov(previous=True, max_iterations=3)),
+        ("dawid-skene", DawidSkene()),
+        ("spacy_crfseq.Majority.v1,noise=.2", Majority(noise=0.2)),
+    ],
+)
+def test_a_method_is_made_of_what_a_user_writes(text: str, expected: LabelModelMethod) -> None:
+    assert make_method(text) == expected
+
+
+def test_learning_goes_on_from_a_model() -> None:
+    offsets, gold, table = draw(50, [confusion(right) for right in RIGHTS])
+    votes, known = votes_of_table(table, offsets, names(4), 3), np.where(np.arange(len(gold)) < 24, gold, MISSING)
+    first, method = learn(votes, IOB2, HiddenMarkov()), HiddenMarkov(tolerance=1e-9, max_iterations=500)
+    again, anew = (learn(votes, IOB2, method, known.astype(np.int32), start) for start in (first, None))
+    assert len(again.values) < len(anew.values)
+    np.testing.assert_allclose(again.lattice(votes).marginals(), anew.lattice(votes).marginals(), atol=1e-3)
+
+
 @pytest.mark.parametrize("method", MODELS)
-def test_a_source_votes_at_labels_that_it_lacks_as_outside_of_spans(method: Aggregation) -> None:
+def test_a_source_votes_at_labels_that_it_lacks_as_outside_of_spans(method: DawidSkene) -> None:
     confusions = [confusion([0.9, 0.7, 0.8]), confusion([0.95, 0.6, 0.7])]
     offsets, _, table = draw(40, confusions)
     table[1] = 0  # it has no label of a person, and says so of all tokens

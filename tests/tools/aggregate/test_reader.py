@@ -88,12 +88,20 @@ def test_the_examples_are_those_of_the_command(config: Path, run: Run) -> None:
         assert example.reference.user_data[WEIGHT_KEY] == doc.user_data[WEIGHT_KEY]
 
 
+def test_another_label_model_is_a_block_of_its_own(config: Path) -> None:
+    sources = {"a": "careful.iob", "b": "wrong.iob"}
+    majority = {"@crf_label_models": "spacy_crfseq.Majority.v1"}
+    nlp = spacy.blank("en")
+    by_majority, by_chain = (list(reader(sources=sources, **more)(nlp)) for more in ({"label_model": majority}, {}))
+    soft = [read_soft_labels(examples[0].reference, "crf_ner")[0] for examples in (by_majority, by_chain)]
+    assert soft[0] != soft[1]
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
         ({"path": None}, "AggregatedReader.v1 has no path"),
-        ({"model": "best"}, "model best: unknown"),
-        ({"model": "majority", "previous": True}, "Only in a label model of the kind hmm"),
+        ({"label_model": {"@crf_label_models": "spacy_crfseq.HMM.v1", "unsaid": 0.0}}, "unsaid must be above 0"),
         ({"sources": {"a": "careful.iob,min=1"}}, "unknown setting 'min'"),
         ({"sources": {}}, "There is no source"),
         ({"min_probability": 2.0}, "min_probability = 2"),
