@@ -182,7 +182,7 @@ CASES = [
     Case("Texts without positions, as language models give them", {"a.jsonl": {**LINE, "entities": [
         {"text": "Ada", "label": "PER"}, {"text": "BO", "label": "PER"}, {"text": "new york", "label": "LOC"},
         {"text": "Eve", "label": "PER"}]}}, "--match all",
-         said="1 span left out that came as a text: 1 is not in the text"),
+         said="1 span left out that came as a text: 1 not in the text of the record"),
     Case("Texts by label", {"a.jsonl": {**LINE, "entities": {"PER": ["Ada", "Bo"], "LOC": ["New York"]}}},
          "--match all"),
     Case("Only some entities are annotated", {"a.jsonl": {**LINE, "spans": DICTS}}, "--outside unknown",
@@ -212,6 +212,16 @@ CASES = [
     Case("Label Studio, HTML", {"a.json": [{"data": {"text": HTML}, "annotations": [{"result": [{"value": {
         "start": "/p[1]/b[1]/text()[1]", "end": "/p[1]/b[1]/text()[1]", "startOffset": 0, "endOffset": 3, "text": "Ada",
         "globalOffsets": {"start": 0, "end": 3}, "hypertextlabels": ["PER"]}}]}]}]}, "", Counts({"PER": 1}, 7)),
+    Case("Label Studio, predictions where nobody has annotated", {"a.json": [{
+        "data": LINE, "annotations": [], "predictions": [{"score": 0.9, "result": [
+            {"value": {"start": start, "end": end, "labels": [label]}} for start, end, label in LISTS]}]}]},
+        said="1 text without annotation, read with predictions of a model"),
+    Case("Argilla", {"a.json": [{"fields": LINE, "suggestions": {}, "responses": {"entities": [
+        {"value": DICTS, "user_id": "1"}]}, "status": "completed"}]}),
+    Case("Argilla, suggestions without a response", {"a.json": [{
+        "fields": LINE, "suggestions": {"entities": {"value": DICTS, "score": [0.9, 0.4, 0.9], "agent": "llm"}},
+        "responses": {}}]}, "--min-score 0.5", Counts({"PER": 1, "LOC": 1}, 6, 1),
+        said="1 text without annotation, read with predictions of a model"),
     Case("Rasa", {"a.json": {"rasa_nlu_data": {"common_examples": [{**LINE, "intent": "x", "entities": [
         {"start": s, "end": e, "value": TEXT[s:e].lower(), "entity": label} for s, e, label in LISTS]}]}}}),
     Case("Transformers: pipeline(\"ner\"), aggregated", {"a.jsonl": {**LINE, "entities": [

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import spacy
 
-from spacy_crfseq.corpora.spans import Notes, read_annotations
+from spacy_crfseq.corpora.spans import Notes, SpanRules, read_annotations
 from spacy_crfseq.errors import ConfigError, FormatError
 from spacy_crfseq.pipeline.readers import create_annotation_reader, create_conll_reader
 from tests.commands import Corpus, Run, worked
@@ -116,6 +116,58 @@ def test_one_annotation_of_several_in_label_studio(tmp_path: Path) -> None:
     assert read(tmp_path, text_elsewhere) == [TAGS]
 
 
+PREDICTED = [{"start": 0, "end": 3, "label": "PER", "score": 0.4}]
+STUDIO = [{"value": {"start": 0, "end": 3, "labels": ["PER"]}}]
+
+
+@pytest.mark.parametrize(
+    ("record", "tags"),
+    [
+        ({"data": {"text": "Ada ran"}, "predictions": [{"result": []}, {"score": 0.4, "result": STUDIO}]}, "- O"),
+        ({"data": {"text": "Ada ran"}, "predictions": [{"result": STUDIO}, {"result": []}]}, "O O"),
+        ({"text": "Ada ran", "annotation": None, "prediction": PREDICTED}, "- O"),
+        ({"fields": {"text": "Ada ran"}, "suggestions": {"ner": {"value": PREDICTED, "score": None}}}, "- O"),
+        ({"fields": {"text": "Ada ran"}, "suggestions": {"ner": {"value": PREDICTED, "score": 0.6}}}, "B-PER O"),
+    ],
+)
+def test_predictions_stand_in_for_an_empty_annotation_and_are_counted(
+    record: dict[str, Any], tags: str, tmp_path: Path
+) -> None:
+    notes, path = Notes(), write(tmp_path, record)
+    (sentence,) = read_annotations(path, tokens, notes, rules=SpanRules(min_score=0.5))
+    assert (" ".join(sentence.columns["ent"]), notes.predicted) == (tags, 1)
+    assert any("1 text without annotation, read with predictions" in said for said, _ in notes.messages(path))
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {**studio(TEXT, SPANS), "predictions": [{"result": STUDIO}]},
+        {"text": TEXT, "annotation": SPANS, "prediction": PREDICTED},
+        {"fields": {"text": TEXT}, "suggestions": {"ner": {"value": PREDICTED}},
+         "responses": {"ner": [{"value": [{"start": s, "end": e, "label": label} for s, e, label in SPANS]}]}},
+    ],
+)  # fmt: skip
+def test_annotation_counts_and_not_predictions_where_there_are_both(record: dict[str, Any], tmp_path: Path) -> None:
+    notes = Notes()
+    assert read(tmp_path, record, notes=notes) == [TAGS]
+    assert notes.predicted == 0
+
+
+def test_predictions_of_a_task_whose_annotation_was_cancelled_are_not_read(tmp_path: Path) -> None:
+    notes = Notes()
+    cancelled = {**studio(TEXT, SPANS, was_cancelled=True), "predictions": [{"result": STUDIO}]}
+    assert read(tmp_path, cancelled, studio(TEXT, SPANS), notes=notes) == [TAGS]
+    assert notes.skipped == {"cancelled": 1}
+
+
+def test_the_text_of_a_span_may_have_other_quotes_and_spaces_than_its_record(tmp_path: Path) -> None:
+    text = "\u2018Ada\u00a0B\u2019 \u2013 ran"
+    assert read(tmp_path, {"text": text, "entities": [{"start": 0, "end": 7, "label": "PER", "text": "'Ada B'"}]}) == [
+        ["B-PER", *["I-PER"] * (len(tokens(text[:7])[0]) - 1), *["O"] * len(tokens(text[8:])[0])]
+    ]
+
+
 def test_characters_as_javascript_counts_them(tmp_path: Path) -> None:
     text = "\U0001f4a9 Ada ran"
     record = json_min(text, [])
@@ -183,7 +235,7 @@ def test_spans_without_text_count_as_their_tool_does(tool: str, tmp_path: Path) 
     ("spans", "tags", "said"),
     [
         ([(0, 2, "PER"), SPANS[2]], ["-", "O", "O", "O", "B-LOC", "I-LOC", "O"], "'Ad' (0-2, PER) does not match the"),
-        ([(14, 22, "LOC"), (14, 22, "ORG")], ["O", "O", "O", "O", "-", "-", "O"], "of the same score and length"),
+        ([(4, 13, "LOC"), (8, 17, "ORG")], ["O", "-", "-", "-", "-", "O", "O"], "of the same score and length"),
         ([(0, 4, "PER")], ["-", "O", "O", "O", "O", "O", "O"], "'Ada ' (0-4, PER)"),
         ([(20, 99, "LOC")], ["O", "O", "O", "O", "O", "-", "-"], "is outside the 23 characters of the text"),
     ],

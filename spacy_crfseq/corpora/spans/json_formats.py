@@ -1,10 +1,11 @@
-"""Records in JSON: exports of Prodigy, doccano and Label Studio, answers of models, data sets for neural networks.
+"""Records in JSON: exports of annotation tools, answers of models, data sets for neural networks.
 
 The keys of a record show who wrote it.  The formats are those of Prodigy's ``db-out``
 (https://prodi.gy/docs/api-interfaces), doccano's JSONL with or without relations
 (https://doccano.github.io/doccano/tutorial/), Label Studio's JSON and JSON-MIN (https://labelstud.io/guide/export),
-spaCy's training data and `Doc.to_json`, Transformers' ``pipeline("ner")``, GLiNER's training data, INCEpTION's UIMA CAS
-in JSON, and lists of tokens with tags as in the data sets of Hugging Face.
+Argilla's records (https://docs.argilla.io, "Record"), spaCy's training data and `Doc.to_json`, Transformers'
+``pipeline("ner")``, GLiNER's training data, INCEpTION's UIMA CAS in JSON, and lists of tokens with tags as in the data
+sets of Hugging Face.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from .records import Annotated, CharSpan, Item, Skipped, SkippedError
 from .span_values import LABELS, STARTS, listed, spans_of, token_spans
 from .tagged import TagColumns
 
-SPANS = ("label", "labels", "entities", "ents", "annotations", "ner")
+SPANS = ("label", "labels", "entities", "ents", "annotation", "annotations", "ner")
 """Keys of spans; tasks that doccano received with "spans" keep these as well, beside "label"."""
 OF_TEXTS = ("label", "labels")
 """Those that may be labels of the text, and say nothing of spans where they are empty."""
-PREDICTED = ("spans", "predictions", "predicted")
+PREDICTED = ("spans", "prediction", "predictions", "predicted")
 WORDS = ("tokens", "tokenized_text", "words")
 _BINARY_VIEW = "ner"
 """Prodigy's interface for accepting or rejecting one span; the other interfaces annotate the whole text."""
@@ -105,7 +106,7 @@ def _of_spans(entry: Mapping[str, Any], _: TagColumns) -> Annotated:
     keys = [key for key in PREDICTED if entry.get(key) is not None]
     if not keys or (isinstance(meta, dict) and "measure" in meta):  # chosen by `active`, and predicted
         raise SkippedError(_unannotated(entry))
-    return Annotated(text, spans_of(listed(entry, keys[0])))
+    return Annotated(text, spans_of(listed(entry, keys[0])), predicted="annotation" in entry)
 
 
 def _unannotated(entry: Mapping[str, Any]) -> str:
@@ -176,19 +177,22 @@ def _named_text_of(data: Mapping[str, Any]) -> str:
 
 
 def _of_label_studio(task: Mapping[str, Any], _: TagColumns) -> Annotated:
-    annotations = [
-        item for key in ("annotations", "completions") for item in listed(task, key) if isinstance(item, dict)
-    ]
-    kept = [item for item in annotations if not item.get("was_cancelled")]
-    if not kept:
-        alone = "not annotated, with predictions that are not read" if task.get("predictions") else "not annotated"
-        raise SkippedError("cancelled" if annotations else alone)
-    chosen = next((item for item in kept if item.get("ground_truth")), kept[-1])  # several annotators
-    regions = [item for item in listed(chosen, "result") if isinstance(item, dict)]
-    return _of_regions(
-        _named_text_of(task["data"]),
-        [{**item["value"], "score": item.get("score")} for item in regions if isinstance(item.get("value"), dict)],
+    annotations, predictions = (
+        [item for key in keys for item in listed(task, key) if isinstance(item, dict)]
+        for keys in (("annotations", "completions"), ("predictions",))
     )
+    kept = [item for item in annotations if not item.get("was_cancelled")] if annotations else predictions
+    if not kept:
+        raise SkippedError("cancelled" if annotations else "not annotated")
+    chosen = next((item for item in kept if item.get("ground_truth")), kept[-1])  # several annotators, or models
+    regions = [item for item in listed(chosen, "result") if isinstance(item, dict)]
+    usual = None if annotations else chosen.get("score")
+    values = [
+        {**item["value"], "score": usual if item.get("score") is None else item["score"]}
+        for item in regions
+        if isinstance(item.get("value"), dict)
+    ]
+    return _of_regions(_named_text_of(task["data"]), values)._replace(predicted=not annotations)
 
 
 def _of_json_min(entry: Mapping[str, Any], _: TagColumns) -> Annotated:
@@ -228,6 +232,28 @@ class _Texts(HTMLParser):
         self.texts.append(data)
 
 
+# Argilla
+
+
+def _of_argilla(record: Mapping[str, Any], _: TagColumns) -> Annotated:
+    """Return the text and the spans of a record of Argilla 2: the last response, or else a suggestion."""
+    responses, suggestions = (record.get(key) or {} for key in ("responses", "suggestions"))
+    if not isinstance(responses, dict) or not isinstance(suggestions, dict):
+        raise DataError('expected objects with the names of questions under "responses" and "suggestions".')
+    given = [answer for answers in responses.values() if isinstance(answers, list) for answer in answers]
+    answers = [answer for answer in given or suggestions.values() if isinstance(answer, dict)]
+    answers = [answer for answer in answers if isinstance(answer.get("value"), list)]
+    if not answers:
+        raise SkippedError("not annotated")
+    values, scores = answers[-1]["value"], answers[-1].get("score")
+    if not given and scores is not None:
+        by_span = scores if isinstance(scores, list) and len(scores) == len(values) else [scores] * len(values)
+        pairs = zip(values, by_span, strict=True)
+        values = [{**value, "score": score} if isinstance(value, dict) else value for value, score in pairs]
+    spans = spans_of(values)
+    return Annotated(_named_text_of(record["fields"]), spans, predicted=not given)
+
+
 # Tokens
 
 
@@ -259,6 +285,7 @@ def _of_words(entry: Mapping[str, Any], columns: TagColumns) -> Annotated:
 FORMATS = (
     Format(is_cas, lambda entry, _: of_cas(entry)),
     Format(lambda entry: isinstance(entry.get("data"), dict), _of_label_studio),
+    Format(lambda entry: isinstance(entry.get("fields"), dict), _of_argilla),
     Format(lambda entry: "annotation_id" in entry or "annotator" in entry, _of_json_min),
     Format(lambda entry: "answer" in entry, _of_prodigy),
     Format(lambda entry: _words_of(entry) is not None, _of_words),

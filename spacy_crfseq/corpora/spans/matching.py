@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 from ...errors import DataError
 from .records import Annotated, CharSpan, Notes
+from .rules import LOOK_UP
 
 _SINGLE, _DOUBLE = "\u2018\u2019\u201a\u201b\u2032\u2035`\u00b4", "\u201c\u201d\u201e\u201f\u2033\u2036\u00ab\u00bb"
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
@@ -26,6 +27,11 @@ _UNSPACED = re.compile(
 
 Place: TypeAlias = tuple[int, int]
 """Characters of a text: the first, and the one after the last."""
+
+
+def written_alike(text: str, other: str) -> bool:
+    """Whether texts are the same but for kinds of quotes and dashes, and for white space."""
+    return text.translate(_SIGNS).split() == other.translate(_SIGNS).split()
 
 
 class Matched(NamedTuple):
@@ -58,7 +64,7 @@ def with_places(text: Annotated, mode: str, line: int, notes: Notes) -> Annotate
     if mode == "none":
         raise DataError(
             f"the span {mentions[0].text!r} ({mentions[0].label}) is a text alone. The positions are missing: give "
-            'start and end in characters, or let the texts be looked up: --match all, in a config match = "all".'
+            f"start and end in characters, or have the texts looked up by {LOOK_UP}."
         )
     matched = match_spans(text.text, mentions, mode)
     notes.total += len(matched.unmatched)
@@ -82,7 +88,7 @@ def _match_all(phrases: _Phrases, mentions: Sequence[CharSpan]) -> Matched:
         kept = [place for place in places if place in outer]
         matched.spans.extend(phrases.placed(span, place) for place in kept)
         if not kept:
-            reason = "is only within a longer span" if places else phrases.reason(span.text)
+            reason = "only within a longer span" if places else phrases.reason(span.text)
             matched.unmatched.append((span, reason))
     return matched
 
@@ -93,10 +99,10 @@ def _match_each(phrases: _Phrases, mentions: Sequence[CharSpan], mode: str) -> M
         tiers = list(phrases.places(span.text))
         if mode == "order":
             place = next((place for places in tiers for place in places if place[0] >= end), None)
-            reason = "is only before the end of the span before it"
+            reason = "only before the end of the span before it"
         else:
             place = next((places[taken[span.text]] for places in tiers if len(places) > taken[span.text]), None)
-            reason = "is given more often than it is in the text"
+            reason = "given more often than it is in the text"
             taken[span.text] += 1
         if place is None:
             matched.unmatched.append((span, reason if tiers else phrases.reason(span.text)))
@@ -132,7 +138,7 @@ class _Phrases:
     def reason(self, phrase: str) -> str:
         """Return why a phrase has no place."""
         folded = _folded(phrase)[0].strip()
-        return "is only inside of words" if folded and folded in self.folded[0] else "is not in the text"
+        return "only inside of words" if folded and folded in self.folded[0] else "not in the text of the record"
 
     def placed(self, span: CharSpan, place: Place) -> CharSpan:
         """Return a span at a place, with the text that is there."""

@@ -17,6 +17,7 @@ from ...schemes import OUTSIDE
 from ..columns import MISSING_ENTITY
 from ..lines import Alternatives, Sentence
 from .counting import described
+from .matching import written_alike
 from .records import INCORRECT, Annotated, CharSpan, Notes
 from .rules import SpanRules
 
@@ -134,7 +135,7 @@ def _mismatch(span: CharSpan, tokens: TokenBounds, text: str) -> str:
     """Return what is wrong with a span, an empty string if nothing is."""
     if not 0 <= span.start < span.end <= len(text):
         return f"is outside the {len(text)} characters of the text"
-    if span.text and text[span.start : span.end].split() != span.text.split():  # white space may be written otherwise
+    if span.text and not written_alike(text[span.start : span.end], span.text):
         return f"should be {span.text!r} according to the file"
     place, words = tokens.touched(span.start, span.end), tokens.words
     fits = place and tokens.starts[place.start] == span.start and tokens.ends[place.stop - 1] == span.end

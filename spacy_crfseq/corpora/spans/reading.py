@@ -68,6 +68,7 @@ def _sentences(
             continue
         line, text = item
         n_spans += len(text.spans)
+        notes.predicted += text.predicted
         for span in text.spans:
             notes.score(span)
         try:
@@ -81,7 +82,7 @@ def _sentences(
         said = "; ".join(text for text, _ in notes.messages(path))
         yield FormatError(path, 0, f"no annotated text in the file. {said}".strip())
     lost, total = len(notes.spans) - before[0], notes.total - before[2]
-    strange = [(line, f"{span.text!r} {why}") for line, span, why in notes.unmatched[before[1] :]]
+    strange = [(line, f"{span.text!r} is {why}") for line, span, why in notes.unmatched[before[1] :]]
     if failed(lost, total):
         examples = "; ".join(f"line {line}: {what}" for line, what in notes.spans[before[0] : before[0] + 2])
         yield FormatError(

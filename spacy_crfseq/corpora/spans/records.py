@@ -59,6 +59,7 @@ class Annotated(NamedTuple):
     weight (float): Its weight in training.
     in_utf16 (bool): Whether its tool counts characters in UTF-16, where the file does not show otherwise.
     keys: The names and numbers of its record, which may be groups of texts.
+    predicted (bool): Whether its spans are predictions of a model, because its annotation is empty.
     words (Sequence[str] | None): Its tokens, if the file has them, with one space between them in `text`.
     """
 
@@ -72,6 +73,7 @@ class Annotated(NamedTuple):
     in_utf16: bool = False
     keys: Mapping[str, str] = {}
     words: Sequence[str] | None = None
+    predicted: bool = False
 
 
 class SkippedError(Exception):
@@ -99,13 +101,14 @@ class Notes:
     unmatched: Spans that came as texts, with their line, which are not at a place of their own, and why.
     unsure: The number of spans below the least score.
     unscored: The number of spans that the least score cannot judge, as they have none.
+    predicted: The number of texts whose annotation is empty, and that have predictions instead.
     n_short: The number of spans that cannot be used, but could if they ended one character later.
     n_scored, n_doubtful: The number of spans with a score, and of those below `DOUBTFUL`; and their lowest and highest.
     """
 
     def __init__(self) -> None:
         self.skipped, self.total, self.unsure, self.unscored = Counter[str](), 0, 0, 0
-        self.n_short = 0
+        self.predicted = self.n_short = 0
         self.n_scored, self.n_doubtful, self.lowest, self.highest = 0, 0, inf, -inf
         self.spans: list[tuple[int, str]] = []
         self.overlapping: list[tuple[int, str]] = []
@@ -133,6 +136,10 @@ class Notes:
         if self.skipped:
             reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.skipped.most_common())
             lines.append((f"{path}: texts left out: {reasons}.", []))
+        if self.predicted:
+            texts = count_of(self.predicted, "text")
+            said = "without annotation, read with predictions of a model: give min_score, or remove what is wrong"
+            lines.append((f"{path}: {texts} {said}.", []))
         if self.unsure:
             number = count_of(self.unsure, "span")
             lines.append((f"{path}: {number} below min_score; the tokens there are unknown.", []))
@@ -143,7 +150,7 @@ class Notes:
         if self.unmatched:
             by_reason = Counter(reason for *_, reason in self.unmatched).most_common()
             counts = ", ".join(f"{count:,} {reason}" for reason, count in by_reason)
-            places = [f"{path}:{line}: {span.text!r} ({span.label}) {why}" for line, span, why in self.unmatched]
+            places = [f"{path}:{line}: {span.text!r} ({span.label}) is {why}" for line, span, why in self.unmatched]
             more = ["..."] if len(places) > listed else []
             said = f"{path}: {count_of(len(places), 'span')} left out that came as a text: {counts}."
             lines.append((said, [*places[:listed], *more]))

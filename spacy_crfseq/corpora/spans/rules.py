@@ -7,6 +7,8 @@ from typing import NamedTuple
 from ...errors import ConfigError
 
 OUTSIDE = ("known", "unknown")
+LOOK_UP = 'match = "all" (--match all, in a config match = "all", in a source of aggregate match=all)'
+"""How users have texts without positions looked up."""
 MATCH = ("none", "all", "first", "order")
 ALTERNATIVES = ("best", "all")
 

@@ -9,6 +9,7 @@ from typing import Any
 from ...errors import DataError
 from .placing import bounds_of_words
 from .records import NOWHERE, CharSpan
+from .rules import LOOK_UP
 
 STARTS = ("start", "start_char", "start_offset", "startOffset", "char_start", "begin", "offset")
 ENDS = ("end", "end_char", "end_offset", "endOffset", "char_end", "stop")
@@ -131,7 +132,7 @@ def _advice(value: Any) -> str:
         return " Positions are missing: give start, end and label of each span. Labels of whole texts cannot be learnt."
     labelled = isinstance(value, dict) or any(isinstance(item, dict) and _first(item, LABELS) for item in items)
     if labelled and texts and all(isinstance(text, (str, list)) for text in texts):
-        return " The positions are missing: give start and end in characters, or texts with labels and --match all."
+        return f" The positions are missing: give start and end in characters, or texts with labels and {LOOK_UP}."
     return " Labels of whole texts and of HTML cannot be learnt."
 
 
