@@ -71,6 +71,7 @@ def aggregate_cli(
 
     Settings of a source follow after commas, and may be lists:
       map=person:PER,city:LOC  new names of labels; x:O is no span to learn, "x:" means that nothing is known there
+      trim=the,'s              words that spans do not begin or end with, in any case
       outside=unknown          it says nothing outside of its spans, as patterns, lists and functions do by default
       outside=unsure           it misses many spans: it says nothing of words written like those that it labels
       labels=PER,LOC           labels that it could have given; it says nothing of those that it does not have

@@ -20,7 +20,7 @@ FUNCTION = "@"
 UNSURE = "unsure"
 TEXTS = ("all", "some")
 _OF_FILES = ("format", "scheme", "encoding", "match")
-NAMES = ("map", "labels", "outside", "min_score", "texts", "spans", *_OF_FILES)
+NAMES = ("map", "trim", "labels", "outside", "min_score", "texts", "spans", *_OF_FILES)
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,8 @@ class SourceSettings:
         of a function of the registry crf_sources.
     map (Mapping[str, str]): New names of labels, one for several merges them.  "O" means that the source says that a
         token is in no span to learn, "" that it says nothing.
+    trim (tuple[str, ...]): Words, in lower case, that spans do not begin or end with, such as "the" and "'s": they are
+        outside of spans.
     labels (tuple[str, ...]): Labels, by their new names, that the source has besides those that it gives.  Pipelines,
         patterns and lists have known labels, so this is for files and functions.
     outside (str): "known" if tokens outside of its spans are in no span of its labels, "unknown" if it says nothing of
@@ -49,6 +51,7 @@ class SourceSettings:
 
     place: str
     map: Mapping[str, str] = field(default_factory=dict)
+    trim: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     outside: str = ""
     min_score: float = 0.0
@@ -76,7 +79,7 @@ class SourceSettings:
     def refuse(self, kind: str, *allowed: str) -> None:
         """Raise ConfigError if a setting is given that a kind of source does not have."""
         values = {**self.layout._asdict(), **vars(self), "format": self.layout.name, "texts": self.texts != "all"}
-        given = [name for name in NAMES if values[name] and name not in ("map", "outside", *allowed)]
+        given = [name for name in NAMES if values[name] and name not in ("map", "trim", "outside", *allowed)]
         if given:
             raise ConfigError(f"{self.place}: {given[0]} is not a setting of {kind}.")
 
@@ -112,7 +115,7 @@ def _read(name: str, value: str, text: str) -> Any:
                 f'"{OUTSIDE}" for none of the labels, and no new name for unknown.'
             )
         return {old: new for old, _, new in pairs}
-    if name == "labels":
+    if name in ("trim", "labels"):
         return tuple(filter(None, items))
     if name == "min_score":
         try:

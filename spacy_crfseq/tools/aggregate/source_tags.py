@@ -11,10 +11,10 @@ import numpy as np
 
 from ...corpora import layouts
 from ...errors import ConfigError, near, suggest
-from ...schemes import OUTSIDE
+from ...schemes import OUTSIDE, decode_lenient, encode
 from ...types import Bools, Ints
 from .given_texts import UNKNOWN, GivenTexts, check_words, tags_of_some, words_of
-from .source_kinds import tagged_by_file, tagged_texts
+from .source_kinds import SCHEME, tagged_by_file, tagged_texts
 from .source_settings import UNSURE, SourceSettings
 from .unsure import unsure_tokens
 from .votes import ABSTAIN
@@ -64,11 +64,24 @@ def read_source_tags(
         tags = [*chain.from_iterable(tagged.tags)]
     given = {tag[2:] for tag in set(tags) if tag not in (OUTSIDE, UNKNOWN)}
     _check_map(source, given if tagged.labels is None else tagged.labels, certain=tagged.labels is not None)
+    if source.trim:
+        tags = _trimmed(tags, texts.words, {word.lower() for word in source.trim})
     abstains = source.outside == "unknown" if source.outside else tagged.abstains
     unsure = _unsure(tags, texts) if source.outside == UNSURE else None
     if unsure is not None:
         tags = [UNKNOWN if unknown else tag for tag, unknown in zip(tags, unsure, strict=True)]
     return _numbered(tags, source, {*given, *(tagged.labels or ())}, abstains)._replace(unsure=unsure)
+
+
+def _trimmed(tags: Sequence[str], words: Sequence[str], edges: Collection[str]) -> list[str]:
+    """Return tags of the same spans without the words `edges` at their ends."""
+    result = list(tags)
+    for start, end, label in decode_lenient([tag or OUTSIDE for tag in tags]):
+        kept = [place for place in range(start, end) if words[place].lower() not in edges]
+        first, last = (kept[0], kept[-1] + 1) if kept else (start, start)
+        result[start:end] = [OUTSIDE] * (end - start)
+        result[first:last] = encode([(0, last - first, label)] if kept else [], last - first, SCHEME)
+    return result
 
 
 def _unsure(tags: Sequence[str], texts: GivenTexts) -> Bools:

@@ -27,6 +27,7 @@ from spacy_crfseq.tools.aggregate.source_settings import SourceSettings, parse_s
         )),
         ("texts.spacy,spans=gliner", SourceSettings("texts.spacy", spans="gliner")),
         ("@mine.v1,n=3,words=a,b,map=X:PER", SourceSettings("@mine.v1", {"X": "PER"}, more={"n": 3, "words": "a,b"})),
+        ("a.conll,trim=the,'s,texts=some", SourceSettings("a.conll", trim=("the", "'s"), texts="some")),
         ("a.conll,map=ns:person:PER", SourceSettings("a.conll", {"ns:person": "PER"})),
     ],
 )  # fmt: skip

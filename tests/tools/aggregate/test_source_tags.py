@@ -69,9 +69,12 @@ def test_a_file_says_that_the_rest_is_outside_and_has_the_labels_that_it_gives()
         ("map=LOC:O", "U-PER . . . . . U-PER U-PER ."),
         ("map=LOC:", "U-PER . ? ? ? . U-PER U-PER ."),
         ("map=LOC:O,outside=unknown", "U-PER ? ? ? ? ? U-PER U-PER ?"),
+        ("trim=new,oslo", "U-PER . . U-LOC . . U-PER U-PER ."),
+        ("trim=York,NEW,of,outside=unknown", "U-PER ? ? ? U-LOC ? U-PER U-PER ?"),
+        ("trim=york", "U-PER . U-LOC . U-LOC . U-PER U-PER ."),
     ],
 )
-def test_labels_are_renamed_outside_or_unknown(settings: str, expected: str) -> None:
+def test_labels_are_renamed_outside_or_unknown_and_spans_lose_words_at_their_ends(settings: str, expected: str) -> None:
     assert tags(f"gold.iob,{settings}") == expected
 
 
