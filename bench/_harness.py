@@ -162,10 +162,10 @@ def optional(module: str) -> Any:
 
 def need(module: str) -> Any:
     """Import a module that not everybody has.  Raises Skip without it."""
-    found = optional(module)
-    if found is None:
+    loaded = optional(module)
+    if loaded is None:
         raise Skip(f"{module} is not installed (pip install -e '.[bench]')")
-    return found
+    return loaded
 
 
 # Workers

@@ -136,8 +136,8 @@ def _sentences(path: Path, layout: str, limit: int) -> Iterator[Gold]:
     from spacy_crfseq.corpora.layouts import read_preset
     from spacy_crfseq.schemes import decode_lenient
 
-    found = (Gold(sentence.words, decode_lenient(sentence.columns["ent"])) for sentence in read_preset(path, layout))
-    return islice(found, limit or None)
+    texts = (Gold(sentence.words, decode_lenient(sentence.columns["ent"])) for sentence in read_preset(path, layout))
+    return islice(texts, limit or None)
 
 
 def _classes(corpus: Path, layout: str, output: Path) -> Path:
@@ -182,8 +182,8 @@ def replay(
         yield Point(len(decisions), actions, seconds, learner.scored(pipe, dev, labels).f1 or 0.0)
         if how.order is not None:
             numbers = random.sample(left, min(SAMPLE, len(left)))
-            found = worth(pipe, [learner.doc(texts[n]) for n in numbers])
-            value = value_for_time(found, np.array(how.order)) if how.order else found.entropy
+            values = worth(pipe, [learner.doc(texts[n]) for n in numbers])
+            value = value_for_time(values, np.array(how.order)) if how.order else values.entropy
             queue = [numbers[i] for i in np.argsort(-value, kind="stable").tolist()][:40]
 
 

@@ -49,14 +49,14 @@ def cluster(options: Options) -> list[Row]:
             for kind, workers in kinds.items():
                 runs[kind].append(Run(*in_process("cluster:train", workers, parts, ITERATIONS)))
                 say(f"    round {number + 1}, {kind}: {runs[kind][-1]}")
-    alone, one, two = ([run.iteration for run in runs[kind]] for kind in kinds)
+    alone, single, two = ([run.iteration for run in runs[kind]] for kind in kinds)
     size = runs["two"][0].weights
-    note = f"objectives {', '.join(f'{each[0].value:,.2f}' for each in runs.values())}; {size:,} weights"
-    rate = {kind: [tokens / run.encoding for run in each] for kind, each in runs.items()}
+    note = f"objectives {', '.join(f'{kind_runs[0].value:,.2f}' for kind_runs in runs.values())}; {size:,} weights"
+    rate = {kind: [tokens / run.encoding for run in kind_runs] for kind, kind_runs in runs.items()}
     moved = [run.moved / 1e6 for run in runs["two"]]
     return [
-        Row("an iteration, two workers", "s", two, one, "one worker", "times", 1.7, note),
-        Row("an iteration, one worker", "s", one, alone, "one process"),
+        Row("an iteration, two workers", "s", two, single, "one worker", "times", 1.7, note),
+        Row("an iteration, one worker", "s", single, alone, "one process"),
         Row("an iteration, two workers", "s", two, alone, "one process"),
         Row("encoding, two workers", "tokens/s", rate["two"], rate["one"], "one worker"),
         Row("encoding, two workers", "tokens/s", rate["two"], rate["alone"], "one process"),
@@ -127,12 +127,12 @@ def _mixed(what: str, factory: str, paths: list[Path], reader: dict[str, Any]) -
         pipe: Any = nlp.get_pipe("crf")
         if workers:
             with Client(n_workers=workers, threads_per_worker=1, processes=False, dashboard_address=":0") as client:
-                found = pipe.fit_on(client, nlp, list(scored(nlp)))
+                result = pipe.fit_on(client, nlp, list(scored(nlp)))
         else:
             pipe.initialize(partial(Corpus, partial(reading.stream, nlp), False), nlp=nlp)
-            found = pipe.fit(dev=list(scored(nlp)))
-        say(f"    {what}, {kind}: {found.best_score}")
-        yield Row(f"{what}, {kind}", "%", [100 * found.best_score], kind="value", note=f"{len(found.history)} epochs")
+            result = pipe.fit(dev=list(scored(nlp)))
+        say(f"    {what}, {kind}: {result.best_score}")
+        yield Row(f"{what}, {kind}", "%", [100 * result.best_score], kind="value", note=f"{len(result.history)} epochs")
 
 
 def write_parts(options: Options, folder: Path, tokens: int) -> str:

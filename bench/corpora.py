@@ -81,14 +81,14 @@ def entities(options: Options, nlp: Language, part: str, limit: int = 0) -> Task
 def frequent_tags(options: Options, nlp: Language, part: str, n: int, limit: int = 0) -> Task:
     """Return the tags of CoNLL-2002 Spanish, all but the n most frequent ones replaced by the first of these."""
     path = options.corpus("conll2002", f"esp.{part}")
-    found = read_examples(nlp, "ConllReader", path, limit=limit, columns=["word", "tag", "_"])
-    counts = Counter(token.tag_ for example in found for token in example.reference)
+    examples = read_examples(nlp, "ConllReader", path, limit=limit, columns=["word", "tag", "_"])
+    counts = Counter(token.tag_ for example in examples for token in example.reference)
     kept = [tag for tag, _ in counts.most_common(n)]
-    for example in found:
+    for example in examples:
         for token in example.reference:
             if token.tag_ not in kept:
                 token.tag_ = kept[0]
-    return Task([], found)
+    return Task([], examples)
 
 
 def xpos(options: Options, nlp: Language, part: str, limit: int = 0) -> Task:
@@ -213,8 +213,8 @@ def spans_of(tags: Sequence[str]) -> set[tuple[int, int, str]]:
 def span_f1(gold: Sequence[Sequence[str]], predicted: Sequence[set[tuple[int, int, str]]]) -> float:
     """Return the F1 of predicted spans in per cent."""
     hits = total = 0
-    for tags, found in zip(gold, predicted, strict=True):
+    for tags, predicted_tags in zip(gold, predicted, strict=True):
         right = spans_of(tags)
-        hits += len(right & found)
-        total += len(right) + len(found)
+        hits += len(right & predicted_tags)
+        total += len(right) + len(predicted_tags)
     return 100 * 2 * hits / max(1, total)

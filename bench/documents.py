@@ -73,7 +73,7 @@ def documents(options: Options) -> list[Row]:
     own, rows = runs["ours"], list[Row]()
     for name in (LBFGS, RPROP):
         note = f"{size}; Wapiti's objective after {2 + iterations} iterations is {runs[name][-1].objective:,.0f}"
-        times, memory = ([[run[k] for run in runs[each]] for each in ("ours", name)] for k in (0, 3))
+        times, memory = ([[run[k] for run in runs[side]] for side in ("ours", name)] for k in (0, 3))
         rows += [
             Row("an iteration on long documents", "s", *times, name, target=8, note=note),
             Row("peak memory of that", "MB", *memory, name, target=2),

@@ -34,21 +34,21 @@ def estimator(options: Options) -> list[Row]:
         return seconds(lambda: fitted[name].fit(*train))
 
     times = in_turn(options.rounds, {name: partial(fit, name) for name in classes}, warm=["ours"])
-    found: dict[str, Any] = {}
+    predicted: dict[str, Any] = {}
 
     def predict(name: str) -> float:
-        return seconds(lambda: found.update({name: fitted[name].predict(test)}))
+        return seconds(lambda: predicted.update({name: fitted[name].predict(test)}))
 
     items = [item for sequence in test for token in sequence for item in token.items()]
-    known = dict.fromkeys(items, 0)
+    numbers = dict.fromkeys(items, 0)
     tokens = [token for sequence in test for token in sequence]
 
     def look_up() -> float:
-        return seconds(lambda: deque(map(known.__getitem__, chain.from_iterable(map(dict.items, tokens))), maxlen=0))
+        return seconds(lambda: deque(map(numbers.__getitem__, chain.from_iterable(map(dict.items, tokens))), maxlen=0))
 
     predictions = {**{name: partial(predict, name) for name in classes}, "look-ups": look_up}
     speeds = in_turn(options.rounds, predictions, warm=predictions)
-    scores = " and ".join(f"{100 * f1(gold, found[name]):.2f}" for name in classes)
+    scores = " and ".join(f"{100 * f1(gold, predicted[name]):.2f}" for name in classes)
     losses = " and ".join(f"{fitted[name].training_log_.last_iteration['loss']:,.0f}" for name in classes)
     threads = f"{options.threads} thread{'s' * (options.threads > 1)}"
     note = f"F1 {scores}, objective {losses}"
@@ -72,7 +72,7 @@ def read(options: Options, part: str) -> tuple[list[list[dict[str, Any]]], list[
 def features(sent: list[list[str]], i: int) -> dict[str, Any]:
     """Return the features of the tutorial: of a word, and fewer of its neighbours."""
     word, tag = sent[i][:2]
-    found = {
+    features = {
         "bias": 1.0, "word.lower()": word.lower(), "word[-3:]": word[-3:], "word[-2:]": word[-2:],
         "word.isupper()": word.isupper(), "word.istitle()": word.istitle(), "word.isdigit()": word.isdigit(),
         "postag": tag, "postag[:2]": tag[:2],
@@ -80,15 +80,15 @@ def features(sent: list[list[str]], i: int) -> dict[str, Any]:
     for place, keys, end in ((i - 1, BEFORE, "BOS"), (i + 1, AFTER, "EOS")):
         if 0 <= place < len(sent):
             word, tag = sent[place][:2]
-            found |= zip(keys, (word.lower(), word.istitle(), word.isupper(), tag, tag[:2]), strict=True)
+            features |= zip(keys, (word.lower(), word.istitle(), word.isupper(), tag, tag[:2]), strict=True)
         else:
-            found[end] = True
-    return found
+            features[end] = True
+    return features
 
 
-def f1(gold: list[list[str]], found: Any) -> float:
+def f1(gold: list[list[str]], predicted: Any) -> float:
     """Return the F1 of tokens, averaged over all labels but "O" with the numbers of their tokens."""
-    pairs = [(a, b) for these, those in zip(gold, found, strict=True) for a, b in zip(these, those, strict=True)]
+    pairs = [(a, b) for these, those in zip(gold, predicted, strict=True) for a, b in zip(these, those, strict=True)]
     total = right = 0.0
     for label in {a for a, _ in pairs} - {"O"}:
         hits = sum(a == b == label for a, b in pairs)

@@ -69,12 +69,12 @@ def unlabelled(options: Options) -> list[Row]:
     nlp = ours.blank("es")
     rows = []
     with one_thread():
-        found = corpora.entities(options, nlp, "train", options.few(200)).examples
+        examples = corpora.entities(options, nlp, "train", options.few(200)).examples
         pipe = ours.add(nlp, "crf_ner", optimizer=_optimizer(options))
-        rows += _unlabelled(options, "17 labels", pipe, found, "BILUO", ("PER", "O"))
-        found = corpora.frequent_tags(options, nlp, "train", 45, options.few(200)).examples
+        rows += _unlabelled(options, "17 labels", pipe, examples, "BILUO", ("PER", "O"))
+        examples = corpora.frequent_tags(options, nlp, "train", 45, options.few(200)).examples
         pipe = ours.tagger(nlp, optimizer=_optimizer(options))
-        rows += _unlabelled(options, "45 labels", pipe, found, None, ("NC", "SP"))
+        rows += _unlabelled(options, "45 labels", pipe, examples, None, ("NC", "SP"))
     return rows
 
 

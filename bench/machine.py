@@ -76,13 +76,13 @@ def _kernels() -> Any:
     @njit
     def find(keys: NDArray[Any], slots: NDArray[Any]) -> int:
         mask = np.uint64(slots.shape[0] - 1)
-        found = 0
+        total = 0
         for key in keys:
             place = key & mask
             while slots[place] != key:
                 place = (place + np.uint64(1)) & mask
-            found += place
-        return found
+            total += place
+        return total
 
     return triad, gather, fill, find
 

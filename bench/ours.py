@@ -130,15 +130,15 @@ def unlabelled(
     from spacy_crfseq import registry
     from spacy_crfseq.types import TextLoss
 
-    found = objectives(pipe, examples, ("SequentialLog",))
+    by_name = objectives(pipe, examples, ("SequentialLog",))
     for name, chosen in settings.items():
         loss = registry.losses.get(f"spacy_crfseq.{name}.v1")(**chosen)
-        found[name] = copy(found["SequentialLog"])
-        data = found[name].data
+        by_name[name] = copy(by_name["SequentialLog"])
+        data = by_name[name].data
         if isinstance(loss, TextLoss):
             loss, data = loss.bind(list(pipe.tags), scheme), data._replace(inputs=loss.read(docs, docs))
-        found[name].terms = [found[name].term._replace(loss=loss, data=data)]
-    return found
+        by_name[name].terms = [by_name[name].term._replace(loss=loss, data=data)]
+    return by_name
 
 
 def sizes(pipe: Any) -> str:

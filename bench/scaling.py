@@ -160,17 +160,17 @@ def transfers(options: Options) -> list[Row]:
     sizes = [10_000, 100_000] if options.quick else [1_000_000, 5_000_000, 25_000_000]
     for workers in WORKERS:
         say(f"    {workers} workers")
-        found = in_process("scaling:transfer", workers, sizes, options.rounds)
+        figures = in_process("scaling:transfer", workers, sizes, options.rounds)
         if not rows:
             rows += [
-                Row(label, "ms", found[label], kind="value") for label in ("a task of many", "a task, there and back")
+                Row(label, "ms", figures[label], kind="value") for label in ("a task of many", "a task, there and back")
             ]
             where = "a vector of {:g} MB from worker to worker"
-            rows += [Row(where.format(4e-6 * size), "GB/s", found[f"moved {size}"], kind="value") for size in sizes]
+            rows += [Row(where.format(4e-6 * size), "GB/s", figures[f"moved {size}"], kind="value") for size in sizes]
         for size in sizes:
             for what in ("scatter", "tree sum"):
                 label = f"{what}, {workers} workers, {4 * size / 1e6:g} MB"
-                rows.append(Row(label, "s", found[f"{what} {size}"], kind="value"))
+                rows.append(Row(label, "s", figures[f"{what} {size}"], kind="value"))
     return rows
 
 
@@ -178,10 +178,10 @@ def transfer(workers: int, sizes: list[int], rounds: int) -> dict[str, list[floa
     """Return times in seconds by what was done; tasks in milliseconds."""
     from distributed import Client, LocalCluster
 
-    found: dict[str, list[float]] = {}
+    spent_on: dict[str, list[float]] = {}
 
     def note(what: str, spent: float) -> None:
-        found.setdefault(what, []).append(spent)
+        spent_on.setdefault(what, []).append(spent)
 
     with (
         LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster,
@@ -198,7 +198,7 @@ def transfer(workers: int, sizes: list[int], rounds: int) -> dict[str, list[floa
             note("a task, there and back", 1e3 / 50 * single)
             for size in sizes:
                 _exchange(client, addresses, size, note)
-    return found
+    return spent_on
 
 
 def _exchange(client: Any, addresses: list[str], size: int, note: Any) -> None:
@@ -208,15 +208,15 @@ def _exchange(client: Any, addresses: list[str], size: int, note: Any) -> None:
     held: list[Any] = []
     vector = np.random.default_rng().random(size, np.float32)
     note(f"scatter {size}", seconds(lambda: held.append(client.scatter(vector, broadcast=True, hash=False))))
-    parts = [client.submit(np.negative, held[0], workers=[one], pure=False) for one in addresses]
+    parts = [client.submit(np.negative, held[0], workers=[address], pure=False) for address in addresses]
     wait(parts)
     sink, times = addresses[1], []
     small = seconds(lambda: client.submit(len, "a", workers=[sink], pure=False).result())
     for _ in range(4):  # the first needs fresh memory
-        one = client.submit(np.negative, held[0], workers=addresses[:1], pure=False)
-        wait(one)
-        times.append(seconds(lambda one=one: client.submit(len, one, workers=[sink], pure=False).result()))
-        del one
+        part = client.submit(np.negative, held[0], workers=addresses[:1], pure=False)
+        wait(part)
+        times.append(seconds(lambda part=part: client.submit(len, part, workers=[sink], pure=False).result()))
+        del part
     note(f"moved {size}", 4e-9 * size / max(min(times) - small, 1e-4))
 
     def total() -> None:

@@ -75,12 +75,12 @@ class Stopwatch:
 
 def _stages() -> list[tuple[Any, str, str]]:
     """Return (owner, attribute, stage) for every kernel and function to be timed."""
-    found = []
+    stages = []
     for module, name, kernel in _kernels():
         short = module.__name__.rpartition(".")[2]
         stage = KERNELS.get(short) or _stage_of_rows(name)
         if callable(kernel):
-            found.append((module, name, stage))
+            stages.append((module, name, stage))
     for path, stage in METHODS.items():
         module_name, _, names = path.partition(":")
         *owners, name = names.split(".")
@@ -89,8 +89,8 @@ def _stages() -> list[tuple[Any, str, str]]:
         except (ImportError, AttributeError):
             continue
         if hasattr(owner, name):
-            found.append((owner, name, stage))
-    return found
+            stages.append((owner, name, stage))
+    return stages
 
 
 def _kernels() -> Iterator[tuple[Any, str, Any]]:

@@ -35,9 +35,9 @@ def start_up(options: Options) -> list[Row]:
         memory: dict[str, list[float]] = {}
 
         def first(name: str, how: str = "", env: dict[str, str] | None = None) -> float:
-            found = in_process("startup:first_text", "" if name == BLANK else str(folder / name), how, env=env)
-            memory.setdefault(name + how, []).append(found[1] / MEGABYTE)
-            return float(found[0])
+            measured = in_process("startup:first_text", "" if name == BLANK else str(folder / name), how, env=env)
+            memory.setdefault(name + how, []).append(measured[1] / MEGABYTE)
+            return float(measured[0])
 
         contenders: dict[str, Measure] = {name: partial(first, name) for name in loaded}
         empty = {"NUMBA_CACHE_DIR": str(folder / "nothing")}
@@ -49,7 +49,7 @@ def start_up(options: Options) -> list[Row]:
         figures = in_turn(options.rounds, contenders, warm=["numba"])
 
     def beyond(name: str, of: dict[str, list[float]]) -> list[float]:
-        return [one - bare for one, bare in zip(of[name], of[BLANK], strict=False)]
+        return [seconds - bare for seconds, bare in zip(of[name], of[BLANK], strict=False)]
 
     targets = dict.fromkeys(FACTORIES, 0.35) | {"all three": 0.5}
     what = "first text beyond a blank pipeline"

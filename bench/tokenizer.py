@@ -22,7 +22,7 @@ def tokenizer(options: Options) -> list[Row]:
     from spacy_crfseq.tools.tokenizer import RegexTokenizer
 
     draw = random.Random(0)
-    addresses = [one.words for one in read_xml(options.corpus("usaddress", "labeled.xml"), XMLForm())]
+    addresses = [address.words for address in read_xml(options.corpus("usaddress", "labeled.xml"), XMLForm())]
     texts = [
         " ".join(str(draw.randrange(10**6)) if draw.random() < 1 / 3 else word for word in words)
         for words in addresses * (1 if options.quick else 10)

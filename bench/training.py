@@ -88,9 +88,9 @@ def _sklearn(train: Task, test: Task, settings: dict[str, Any]) -> tuple[float, 
         crf.fit(rows, [sentence.labels for sentence in train.sentences])
 
     spent = seconds(work)
-    found = crf.predict([corpora.chunk_dictionaries(sentence) for sentence in test.sentences])
+    predicted = crf.predict([corpora.chunk_dictionaries(sentence) for sentence in test.sentences])
     gold = [sentence.labels for sentence in test.sentences]
-    return spent, corpora.span_f1(gold, [corpora.spans_of(tags) for tags in found])
+    return spent, corpora.span_f1(gold, [corpora.spans_of(tags) for tags in predicted])
 
 
 def _own_chunker(nlp: Any, train: Task, test: Task, epochs: int) -> tuple[float, float]:
@@ -178,10 +178,10 @@ def _fit_files(options: Options, kind: str) -> list[Row]:
             contenders[name] = timed(partial(run_command, command))
         figures = in_turn(options.rounds, contenders, warm=fits)
         for number, name in enumerate(fits):
-            model, found = folder / str(number) / "model-last", folder / f"{number}.json"
-            evaluate = [*spacy, "evaluate", str(model), dev, "--format", files.layout, "--output", str(found)]
+            model, report = folder / str(number) / "model-last", folder / f"{number}.json"
+            evaluate = [*spacy, "evaluate", str(model), dev, "--format", files.layout, "--output", str(report)]
             run_command(evaluate)
-            scores[name] = 100 * json.loads(found.read_text())[files.score]
+            scores[name] = 100 * json.loads(report.read_text())[files.score]
     measure = "accuracy" if kind == "tags" else "F1"
     return [
         Row(
@@ -199,11 +199,11 @@ def sklearn_files(kind: str, train: str, dev: str, iterations: int) -> float:
     learn, judge = (read(Path(path)) for path in (train, dev))
     crf = need("sklearn_crfsuite").CRF(algorithm="lbfgs", c1=0.0, c2=1.0, max_iterations=iterations or None)
     crf.fit([features(sentence) for sentence in learn], [sentence.labels for sentence in learn])
-    found = crf.predict([features(sentence) for sentence in judge])
+    predicted = crf.predict([features(sentence) for sentence in judge])
     gold = [sentence.labels for sentence in judge]
     if kind != "tags":
-        return corpora.span_f1(gold, [corpora.spans_of(tags) for tags in found])
-    pairs = [pair for tags, own in zip(gold, found, strict=True) for pair in zip(tags, own, strict=True)]
+        return corpora.span_f1(gold, [corpora.spans_of(tags) for tags in predicted])
+    pairs = [pair for tags, own in zip(gold, predicted, strict=True) for pair in zip(tags, own, strict=True)]
     return 100 * sum(tag == own for tag, own in pairs) / len(pairs)
 
 
@@ -432,8 +432,8 @@ def threads(options: Options) -> list[Row]:
     env = {"NUMBA_NUM_THREADS": str(options.threads), CLOCK: "wall"}  # processor time would count every thread
     figures = in_process("training:threads_worker", corpus, options.rounds, options.threads, options.quick, env=env)
     return [
-        Row(label, "s", many, one, "ours with one thread", "times", target, f"{options.threads} threads")
-        for label, (one, many, target) in figures.items()
+        Row(label, "s", many, single, "ours with one thread", "times", target, f"{options.threads} threads")
+        for label, (single, many, target) in figures.items()
     ]
 
 
@@ -454,8 +454,8 @@ def threads_worker(data: str, rounds: int, n: int, quick: bool) -> dict[str, tup
     result = {}
     for label, (measure, target) in kinds.items():
         contenders = {f"{label}, {k} threads": partial(measure, k) for k in (1, n)}
-        one, many = in_turn(rounds, contenders, warm=contenders).values()
-        result[label] = one, many, target
+        single, many = in_turn(rounds, contenders, warm=contenders).values()
+        result[label] = single, many, target
     return result
 
 

@@ -59,9 +59,9 @@ def _growth(sentences: Iterable[list[str]], size: int) -> list[tuple[int, list[i
         docs = [Doc(pipe.vocab, words=words) for words in chunk]
         text = model.reader(strings).read(docs, encoder.columns).text
         ids = encoder.encode(text).unigrams
-        found = ids.counts(encoder.unigrams.index.size)
-        found[: len(counts)] += counts
-        counts, tokens = found, tokens + len(text.orths)
+        padded = ids.counts(encoder.unigrams.index.size)
+        padded[: len(counts)] += counts
+        counts, tokens = padded, tokens + len(text.orths)
         points.append((tokens, [int((counts >= count).sum()) for count in COUNTS]))
     return points
 

@@ -131,16 +131,16 @@ def accuracy(
 
 def _chosen(only: Sequence[str], data: Path, part: str) -> Iterator[tuple[str, str]]:
     """Yield the cells to run; the rows of a corpus come from its config."""
-    known = set()
+    runs = set()
     for name, corpus in CORPORA.items():
-        if only and not any(one.split("/")[0] == name for one in only):
+        if only and not any(wanted.split("/")[0] == name for wanted in only):
             continue
         try:
             for file in filter(None, (corpus.train, corpus.dev, corpus.test if part == "test" else "")):
                 corpus_file(data, file)
         except Skip as reason:
             typer.echo(f"{name} is skipped: {reason}", err=True)
-            known.update(one for one in only if one.split("/")[0] == name)  # as far as can be seen
+            runs.update(wanted for wanted in only if wanted.split("/")[0] == name)  # as far as can be seen
             continue
         config = make_config(name, "accurate", data, WORK / name / "accurate")
         names = [block for _, _, block in sources(config)]
@@ -159,10 +159,10 @@ def _chosen(only: Sequence[str], data: Path, part: str) -> Iterator[tuple[str, s
             *(["fast-vectors-distilled"] if _has_raw(corpus, data) and _has_vectors(corpus.lang) else []),
         ]
         for row in cells:
-            known.update((name, f"{name}/{row}"))
+            runs.update((name, f"{name}/{row}"))
             if not only or {name, f"{name}/{row}"} & {*only}:
                 yield name, row
-    if unknown := {*only} - known:
+    if unknown := {*only} - runs:
         raise typer.BadParameter(f"No cell is called {', '.join(sorted(unknown))}; --list shows them.")
 
 
@@ -290,11 +290,11 @@ def run_cell(name: str, row: str, data: Path, part: str, *, force: bool = False)
 
 def split(rows: Mapping[str, Mapping[str, int]]) -> dict[str, float]:
     """Return F1 of spans (of tags, the accuracy) whose text occurs as such in training, and of the others."""
-    found = {}
+    by_name = {}
     for name in ("seen", "unseen"):
         counts = [row for status, row in rows.items() if status.startswith(name)]
-        found[name] = prf(*(sum(row[what] for row in counts) for what in ("right", "found", "gold"))).f1
-    return {name: round(score, 6) for name, score in found.items()}
+        by_name[name] = prf(*(sum(row[what] for row in counts) for what in ("right", "found", "gold"))).f1
+    return {name: round(score, 6) for name, score in by_name.items()}
 
 
 def command(*arguments: str) -> None:

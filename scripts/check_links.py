@@ -68,14 +68,14 @@ class _Reader(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Note what an element refers to, and its name."""
-        known = dict(attrs)
+        attributes = dict(attrs)
         for name in ("id", "name"):
-            if known.get(name):
-                self.page.anchors.add(str(known[name]))
-        if tag == "a" and known.get("href"):
-            self.page.links.append(str(known["href"]))
-        kinds = set((known.get("rel") or "").split())
-        target = known.get(LOADS.get(tag, ""))
+            if attributes.get(name):
+                self.page.anchors.add(str(attributes[name]))
+        if tag == "a" and attributes.get("href"):
+            self.page.links.append(str(attributes["href"]))
+        kinds = set((attributes.get("rel") or "").split())
+        target = attributes.get(LOADS.get(tag, ""))
         if target and not kinds & NOT_LOADED:
             self.page.loads.append(target)
 
@@ -143,16 +143,16 @@ def main() -> int:
     parser.add_argument("site", type=Path, help="folder of the built documentation")
     parser.add_argument("--external", action="store_true", help="request the links to other sites")
     arguments = parser.parse_args()
-    found = list(problems(arguments.site))
+    listed = list(problems(arguments.site))
     if arguments.external:
         for link in external(arguments.site):
             reason = answer(link)
             if reason:
-                found.append(f"{link} {reason}")
+                listed.append(f"{link} {reason}")
             time.sleep(PAUSE)
-    for problem in found:
+    for problem in listed:
         print(problem, file=sys.stderr)
-    return 1 if found else 0
+    return 1 if listed else 0
 
 
 if __name__ == "__main__":

@@ -8,11 +8,13 @@ Prints ``file:line: "text": advice`` and ends with 1 if there is a finding.  Thr
 ``scripts/style.txt``, four rules about Markdown (sentences have no more than 40 words, a capital letter at the start,
 no code at the start; a page of docs/ begins with what it is for), and proselint, which runs offline.  Of Python files,
 docstrings and comments are checked against the word list; ``--count`` prints the number of findings for each file.
+Variables of the package, the scripts and the benchmarks are not called `NAMELESS`, which says nothing of a value.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import io
 import re
 import sys
@@ -29,6 +31,10 @@ LONGEST = 40
 """Words of a sentence."""
 OFF = ("typography", "lexical_illusions")
 """Checks of proselint that are left out: straight quotes, and repeated words, which it also finds across headings."""
+NAMELESS = ("each", "one", "ones", "known", "found", "thing")
+"""Names that are not given to variables and parameters; a field of a record has the record's name before it."""
+NAMED = ("spacy_crfseq", "scripts", "bench")
+"""Folders in which variables are checked."""
 _CODE = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)", re.DOTALL)
 _HIDDEN = re.compile(
     r"^ *(```+).*?^ *\1|<!--.*?-->|(?<=\])\([^)\s]*\)|https?://\S+|<[^>\n]+>|!\[[^\]]*\]|\{ \.\w+ \}",
@@ -119,9 +125,9 @@ def markdown(name: str, text: str) -> Iterator[Finding]:
     """Yield all findings in a page."""
     shown, lines = masked(text), text.splitlines()
     for check in (words, sentences, proselint):
-        for found in check(name, shown):
-            code = "\u00b7" in found.text
-            yield found._replace(text=lines[found.line - 1].strip()[:60]) if code else found
+        for finding in check(name, shown):
+            code = "\u00b7" in finding.text
+            yield finding._replace(text=lines[finding.line - 1].strip()[:60]) if code else finding
 
 
 def comments(name: str, text: str) -> Iterator[Finding]:
@@ -135,6 +141,18 @@ def comments(name: str, text: str) -> Iterator[Finding]:
         elif block and token.type not in (tokenize.NL, tokenize.NEWLINE):
             yield from words(name, masked(block), first)
             block, first = "", 0
+
+
+def names(name: str, text: str) -> Iterator[Finding]:
+    """Yield the variables and parameters of a Python file whose names say nothing of their values."""
+    tree = ast.parse(text)
+    fields = {statement.target for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for statement in node.body
+              if isinstance(statement, ast.AnnAssign)}  # fmt: skip
+    for node in ast.walk(tree):
+        stored = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node not in fields
+        called = node.id if stored else node.arg if isinstance(node, ast.arg) else ""
+        if called in NAMELESS:
+            yield Finding(name, node.lineno, called, "name the value that the variable holds")
 
 
 def config_comments(name: str, text: str) -> Iterator[Finding]:
@@ -184,13 +202,15 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("files", nargs="*", type=Path, help="Markdown, Python, config or YAML files [all but Python]")
     parser.add_argument("--count", action="store_true", help="print the number of findings in each file")
     arguments = parser.parse_args(argv)
-    found = [each for file in arguments.files or pages() for each in check(file.resolve())]
+    findings = [finding for file in arguments.files or pages() for finding in check(file.resolve())]
     if not arguments.files:
-        found += help_texts()
-    counts = Counter(each.file for each in found)
-    for line in [f"{count:4} {name}" for name, count in counts.most_common()] if arguments.count else found:
+        findings += help_texts()
+        for file in (file for folder in NAMED for file in sorted((ROOT / folder).rglob("*.py"))):
+            findings += names(str(file.relative_to(ROOT)), file.read_text(encoding="utf8"))
+    counts = Counter(finding.file for finding in findings)
+    for line in [f"{count:4} {name}" for name, count in counts.most_common()] if arguments.count else findings:
         print(line)
-    return 1 if found else 0
+    return 1 if findings else 0
 
 
 if __name__ == "__main__":

@@ -78,7 +78,7 @@ def main() -> None:
     part = PARTS[parser.parse_args().part]
     files = [corpus_file(data_folder(), f"anystyle/{name}.xml") for name in ("core", "gold")]
     core, gold = (list(ET.parse(file).getroot()) for file in files)
-    without = [one for one in core if one.find("note") is None]
+    without = [reference for reference in core if reference.find("note") is None]
     with TemporaryDirectory() as name:
         work = Path(name)
         (work / "config.cfg").write_text(CONFIG, encoding="utf8")
@@ -128,15 +128,18 @@ def trainer(work: Path, optimizer: str) -> Callable[..., tuple[Language, float]]
 
 def scores(nlp: Language, references: Sequence[ET.Element]) -> list[str]:
     """Return the percentages of tokens and of whole references that are right."""
-    gold = [[(word, part.tag) for part in one for word in "".join(part.itertext()).split()] for one in references]
-    gold = [one for one in gold if one]
-    docs = nlp.pipe(Doc(nlp.vocab, words=[word for word, _ in one]) for one in gold)
-    right = [
-        [token.tag_ == tag for token, (_, tag) in zip(doc, one, strict=True)]
-        for doc, one in zip(docs, gold, strict=True)
+    gold = [
+        [(word, part.tag) for part in reference for word in "".join(part.itertext()).split()]
+        for reference in references
     ]
-    tokens = [each for one in right for each in one]
-    return [f"{100 * sum(each) / len(each):6.2f}" for each in (tokens, [all(one) for one in right])]
+    gold = [words for words in gold if words]
+    docs = nlp.pipe(Doc(nlp.vocab, words=[word for word, _ in words]) for words in gold)
+    right = [
+        [token.tag_ == tag for token, (_, tag) in zip(doc, words, strict=True)]
+        for doc, words in zip(docs, gold, strict=True)
+    ]
+    tokens = [flag for flags in right for flag in flags]
+    return [f"{100 * sum(flags) / len(flags):6.2f}" for flags in (tokens, [all(of_text) for of_text in right])]
 
 
 if __name__ == "__main__":

@@ -187,19 +187,21 @@ def _parameters(text: str) -> Iterator[str]:
 
 def class_part(path: str) -> str:
     """Return a class with its public methods and properties."""
-    thing = package()[path]
-    parts = [f"## {thing.name}", read_docstring(thing.docstring and thing.docstring.value).text()]
-    for name, there in {**thing.members, **thing.inherited_members}.items():
+    shown = package()[path]
+    parts = [f"## {shown.name}", read_docstring(shown.docstring and shown.docstring.value).text()]
+    for name, there in {**shown.members, **shown.inherited_members}.items():
         member = there.final_target if there.is_alias else there
         if member.docstring is None or (name.startswith("_") and name != "__call__"):
             continue
-        title = f"{thing.name}.{name}"
-        is_cached = member.is_function and any(each.callable_path.endswith("property") for each in member.decorators)
+        title = f"{shown.name}.{name}"
+        is_cached = member.is_function and any(
+            decorator.callable_path.endswith("property") for decorator in member.decorators
+        )
         if is_cached or member.is_attribute:
             kind = member.returns if is_cached else member.annotation
             code = f"```python\n{title}{f': {kind}' if kind else f' = {member.value}'}\n```"
         else:
-            code = signature(member, thing.name if name == "__call__" else title)
+            code = signature(member, shown.name if name == "__call__" else title)
         parts += [f"### {_escape(title)}", code, read_docstring(member.docstring.value).text()]
     return joined(*parts)
 
@@ -232,7 +234,9 @@ def _from_python(callback: Callable[..., Any]) -> str:
         (callback.__module__, callback.__module__.rpartition(".")[0]),
     )
     there = (getattr(sys.modules[module], name, None) for module in modules)
-    function = next((each for each in there if inspect.isfunction(each) and each is not callback), None)
+    function = next(
+        (candidate for candidate in there if inspect.isfunction(candidate) and candidate is not callback), None
+    )
     if function is None:
         return ""
     read = package()[f"{function.__module__}.{name}".partition(".")[2]]
@@ -307,7 +311,7 @@ def registries() -> str:
         for kind, rest in MARKER.findall(text):
             if kind == "plug-ins":
                 group, title = rest.split()[0], text.partition("\n")[0].removeprefix("# ")
-                names = ", ".join(f"[{_short(each)}]({file.name}#{_anchor(each)})" for each in plugins(group))
+                names = ", ".join(f"[{_short(entry)}]({file.name}#{_anchor(entry)})" for entry in plugins(group))
                 rows.append([f"[{title}]({file.name})", f"`{group}`", names])
     return table(["registry", "entry points", "registered"], rows)
 
@@ -323,7 +327,7 @@ def _anchor(entry: EntryPoint) -> str:
 
 def _summary(entry: EntryPoint) -> str:
     """Return the first sentence about a function; where that is hardly more than a name, its module's."""
-    texts = (read_docstring(inspect.getdoc(each)).paragraphs[0] for each in (entry.load(), _module(entry)))
+    texts = (read_docstring(inspect.getdoc(source)).paragraphs[0] for source in (entry.load(), _module(entry)))
     own, of_module = (re.split(r"(?<=\.) (?=[A-Z])", text)[0] for text in texts)
     return of_module.rstrip(":") if len(own) < BRIEF else own
 
@@ -337,18 +341,18 @@ def _section(group: str, block: str, entry: EntryPoint, seen: dict[str, str]) ->
 
     seen (dict[str, str]): Modules whose docstring has been shown, and the plug-in that shows it.
     """
-    thing = entry.load()
-    document = read_docstring(inspect.getdoc(thing))
+    plugin = entry.load()
+    document = read_docstring(inspect.getdoc(plugin))
     # a class has the settings of those it is derived from, a function those of the one that its docstring refers to
-    others = re.findall(r"settings and the errors are those of `(\w+)`", inspect.getdoc(thing) or "")
+    others = re.findall(r"settings and the errors are those of `(\w+)`", inspect.getdoc(plugin) or "")
     sources = (
-        reversed(inspect.getmro(thing)) if isinstance(thing, type) else [getattr(_module(entry), x) for x in others]
+        reversed(inspect.getmro(plugin)) if isinstance(plugin, type) else [getattr(_module(entry), x) for x in others]
     )
     meanings = {}
-    for source in (*sources, thing):
+    for source in (*sources, plugin):
         meanings |= read_docstring(inspect.getdoc(source)).meanings()
     rows, lines = [], [f"[{block}]", f'@{group.removeprefix("spacy_")} = "{entry.name}"']
-    for name, parameter in inspect.signature(thing).parameters.items():
+    for name, parameter in inspect.signature(plugin).parameters.items():
         required = parameter.default is REQUIRED
         value = "required" if required else config_value(parameter.default)
         kind = re.sub(r"\b(?:\w+\.)+(\w+)", r"\1", inspect.formatannotation(parameter.annotation)).strip("'")

@@ -68,9 +68,9 @@ def _sum(data: bytes) -> str:
 
 def main(project: Path = Path()) -> int:
     """Return the exit code."""
-    found = list(problems(project))
-    print(*found, sep="\n", end="\n" * bool(found), file=sys.stderr)
-    return 1 if found else 0
+    listed = list(problems(project))
+    print(*listed, sep="\n", end="\n" * bool(listed), file=sys.stderr)
+    return 1 if listed else 0
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ def corpora(
         return
     import usaddress
 
-    texts = ("".join(one.itertext()) for one in ET.parse(corpus_file(data, "usaddress/labeled.xml")).getroot())
+    texts = ("".join(address.itertext()) for address in ET.parse(corpus_file(data, "usaddress/labeled.xml")).getroot())
     addresses = [Sentence(words, [], []) for text in texts if (words := usaddress.tokenize(text))]
     yield "usaddress", Path(usaddress.MODEL_PATH), address_items, addresses
 
@@ -86,8 +86,8 @@ def address_items(tokens: Sequence[Any]) -> Items:
     """Return the attributes of usaddress."""
     import usaddress
 
-    found: Items = usaddress.tokens2features([token.text for token in tokens])
-    return found
+    features: Items = usaddress.tokens2features([token.text for token in tokens])
+    return features
 
 
 def token_function(items_of: Callable[..., Items]) -> Callable[[Sequence[Any], int], Any]:

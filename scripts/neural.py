@@ -97,9 +97,9 @@ def run(
     corpus: str, system: str, seed: int, epochs: int, data: Path | None, limit: int | None = None
 ) -> dict[str, float]:
     """Train a system and return its scores in per cent, and the seconds of processor time of its training."""
-    known = CORPORA[corpus]
+    settings = CORPORA[corpus]
     nlp, seconds = trained(corpus, system, seed, epochs, data, limit)
-    scores = [nlp.evaluate(examples(nlp, part, limit))[known["score"]] for part in PARTS[1:]]
+    scores = [nlp.evaluate(examples(nlp, part, limit))[settings["score"]] for part in PARTS[1:]]
     return {"dev": 100 * scores[0], "test": 100 * scores[1], "seconds": seconds}
 
 
@@ -112,13 +112,13 @@ def trained(
     corpus: str, system: str, seed: int, epochs: int, data: Path | None, limit: int | None
 ) -> tuple[Language, float]:
     """Return a trained pipeline, and the seconds that it took.  Raises Skip where a file of the corpus is missing."""
-    known = CORPORA[corpus]
+    settings = CORPORA[corpus]
     readers = {
-        part: {**known["reader"], "path": str(corpus_file(data, file))}
-        for part, file in zip(PARTS, known["files"], strict=True)
+        part: {**settings["reader"], "path": str(corpus_file(data, file))}
+        for part, file in zip(PARTS, settings["files"], strict=True)
     }
     config = {
-        "nlp": {"lang": known["lang"], "pipeline": ["one"]}, "components": {"one": component(corpus, system)},
+        "nlp": {"lang": settings["lang"], "pipeline": ["one"]}, "components": {"one": component(corpus, system)},
         "corpora": readers, "training": {"train_corpus": "corpora.train", "dev_corpus": "corpora.dev", "seed": seed},
     }  # fmt: skip
     fix_random_seed(seed)
@@ -138,7 +138,7 @@ def speeds(data: Path | None, rounds: int = 7) -> dict[str, float]:
     """Return the tokens that spaCy's `ner` and ours tag in a second of processor time, and the median ratio."""
     pipelines = [trained("conll2003", system, 0, 1, data, 1000)[0] for system in ("spacy", "SequentialLog")]
     texts = [[token.text for token in example.reference] for example in examples(pipelines[0], "train", 2000)]
-    found: list[tuple[float, ...]] = []
+    turns: list[tuple[float, ...]] = []
     for _ in range(rounds + 1):
         both = []
         for nlp in pipelines:
@@ -146,9 +146,9 @@ def speeds(data: Path | None, rounds: int = 7) -> dict[str, float]:
             begun = process_time()
             deque(nlp.pipe(docs, batch_size=256), 0)
             both.append(sum(map(len, texts)) / (process_time() - begun))
-        found.append(tuple(both))
-    peer, own = zip(*found[1:], strict=True)  # the first round is a warm-up
-    return {"peer": median(peer), "own": median(own), "ratio": median(b / a for a, b in found[1:])}
+        turns.append(tuple(both))
+    peer, own = zip(*turns[1:], strict=True)  # the first round is a warm-up
+    return {"peer": median(peer), "own": median(own), "ratio": median(b / a for a, b in turns[1:])}
 
 
 def corpus_table(corpus: str, results: dict[str, dict[str, float]]) -> str:

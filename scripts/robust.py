@@ -96,8 +96,8 @@ def noisy(size: int, most: int) -> Draw:
 
     def draw(rng: random.Random, train: list[Text], scored: list[Text]) -> tuple[list[Text], list[Text]]:
         chosen = _limited(rng, train, size, most)
-        known = {name for text in chosen for name in _names(text)}
-        new = [text for text in _shuffled(rng, scored) if known.isdisjoint(_names(text))]
+        names = {name for text in chosen for name in _names(text)}
+        new = [text for text in _shuffled(rng, scored) if names.isdisjoint(_names(text))]
         return [_spoilt(rng, text) for text in chosen], [_spoilt(rng, text) for text in new]
 
     return draw
@@ -274,9 +274,14 @@ def run_cell(name: str, row: str, seeds: int, data: Path) -> str:
             assert model is not None
             scores = evaluate(model, files["scored"], layout).metrics
         of_types = [counts["f"] for counts in scores["ents_per_type"].values()]
-        found = {"f": scores["ents_f"], "p": scores["ents_p"], "r": scores["ents_r"], "macro": float(np.mean(of_types))}
+        shares = {
+            "f": scores["ents_f"],
+            "p": scores["ents_p"],
+            "r": scores["ents_r"],
+            "macro": float(np.mean(of_types)),
+        }
         result[str(seed)] = {
-            **{key: round(value, 6) for key, value in found.items()},
+            **{key: round(value, 6) for key, value in shares.items()},
             "seconds": round(process_time() - began, 1),
         }
         save(RESULTS, path.stem, result)
@@ -286,13 +291,13 @@ def run_cell(name: str, row: str, seeds: int, data: Path) -> str:
 
 def robust_table(results: Results | None = None) -> str:
     """Return the table of the page: mean F1 of each row, and the spread of its differences to the first row."""
-    found = load(RESULTS) if results is None else results
-    lines, names = [], [name for name in SAMPLES if f"{name}-accurate" in found]
+    stored = load(RESULTS) if results is None else results
+    lines, names = [], [name for name in SAMPLES if f"{name}-accurate" in stored]
     for row, settings in ROWS.items():
-        cells = [_cell(found.get(f"{name}-{row}", {}), found.get(f"{name}-plain", {}), row) for name in names]
+        cells = [_cell(stored.get(f"{name}-{row}", {}), stored.get(f"{name}-plain", {}), row) for name in names]
         if any(cells):
             lines.append([settings.says, *cells])
-    says = [[f"`{name}`", SAMPLES[name].says, str(len(found[f"{name}-accurate"]))] for name in names]
+    says = [[f"`{name}`", SAMPLES[name].says, str(len(stored[f"{name}-accurate"]))] for name in names]
     of_names = table(["sample", "what is drawn", "seeds"], says, "llr")
     return f"{of_names}\n\n{table(['configuration', *names], lines, 'l' + 'r' * len(names))}"
 

@@ -223,12 +223,12 @@ def check_tokenization(report: FileReport, nlp: Language) -> None:
     for sentence in report.sentences:
         words = [token.word for token in sentence]
         text = Doc(nlp.vocab, words=words, spaces=spaces(sentence)).text
-        found = [token.text for token in nlp.make_doc(text)]
-        if found == words:
+        tokens = [token.text for token in nlp.make_doc(text)]
+        if tokens == words:
             continue
-        pairs = zip(words, found, strict=False)
-        index = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(words), len(found)))
-        wanted, got = words[index : index + 3], found[index : index + 3]
+        pairs = zip(words, tokens, strict=False)
+        index = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(words), len(tokens)))
+        wanted, got = words[index : index + 3], tokens[index : index + 3]
         line = sentence[min(index, len(sentence) - 1)].line
         report.complain(line, f"tokenization: file has {wanted}, spaCy makes {got}")
 

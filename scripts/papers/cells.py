@@ -86,24 +86,24 @@ def sigmoid(values: Array) -> Array:
     return 0.5 * (1 + np.tanh(values / 2))
 
 
-def fit(ones: Array, zeros: Array, rho: Array, start: Array) -> Array:
+def fit(positives: Array, zeros: Array, rho: Array, start: Array) -> Array:
     """Return the parameters [R, 10] of R logistic regressions, by Newton's method with halved steps.
 
-    ones, zeros (NDArray): [R, 220] weight of label 1 and of label 0 in each cell.
+    positives, zeros (NDArray): [R, 220] weight of label 1 and of label 0 in each cell.
     rho (NDArray): [R] strength of the penalty rho ||theta||^2.
     start (NDArray): [10] where to begin.
     """
 
     def values(theta: Array, rows: Any) -> Array:
         margins = theta @ CELLS.T
-        losses = ones[rows] * np.logaddexp(0, -margins) + zeros[rows] * np.logaddexp(0, margins)
+        losses = positives[rows] * np.logaddexp(0, -margins) + zeros[rows] * np.logaddexp(0, margins)
         return losses.sum(axis=1) + rho[rows] * (theta**2).sum(axis=1)
 
-    both, theta = ones + zeros, np.repeat(start[None], len(ones), axis=0)
+    both, theta = positives + zeros, np.repeat(start[None], len(positives), axis=0)
     now, eye = values(theta, slice(None)), np.eye(WORDS)
     for _ in range(100):
         g = sigmoid(theta @ CELLS.T)
-        slope = (both * g - ones) @ CELLS + 2 * rho[:, None] * theta
+        slope = (both * g - positives) @ CELLS + 2 * rho[:, None] * theta
         curvature = (both * g * (1 - g)) @ PRODUCTS
         hessian = curvature.reshape(-1, WORDS, WORDS) + (2 * rho[:, None, None] + 1e-12) * eye
         step = np.linalg.solve(hessian, slope[..., None])[..., 0]
@@ -219,6 +219,6 @@ def estimates(design: Design, sample: tuple[Array, Array], estimator: str, stren
     strength (float): Of the penalty, times n; a smaller one where the weights of the sample have a smaller sum.
     """
     weight = weights_of(design, sample[0] + sample[1], estimator)
-    ones, zeros = weight * sample[0], weight * sample[1]
+    positives, zeros = weight * sample[0], weight * sample[1]
     n = float(sample[0][0].sum() + sample[1][0].sum())
-    return fit(ones, zeros, strength / n * (ones + zeros).sum(axis=1), start)
+    return fit(positives, zeros, strength / n * (positives + zeros).sum(axis=1), start)

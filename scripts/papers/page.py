@@ -155,7 +155,7 @@ def shown(value: Any) -> str:
 
 def against(published: Any, ours: Any) -> str:
     """Return two figures as the cell of a table, a dash for one that is not known."""
-    return " / ".join(shown(one) or "–" for one in (published, ours))
+    return " / ".join(shown(figure) or "–" for figure in (published, ours))
 
 
 # Expectations: lines of the template, such as

@@ -57,7 +57,7 @@ def load(nlp: Language, task: Mapping[str, Any], n_labelled: str, options: Optio
     paths = task["train"][n_labelled][: options.few(1, 100)]
     skipped = int(n_labelled) if task["raw"] in paths else 0
     raw = of(task["raw"], skipped + 50)[skipped:]
-    unlabelled = [Doc(nlp.vocab, words=[token.text for token in one.predicted]) for one in raw]
+    unlabelled = [Doc(nlp.vocab, words=[token.text for token in example.predicted]) for example in raw]
     draws = [of(path, 0)[: int(n_labelled)] for path in paths]
     return Texts(draws, unlabelled, of(task["dev"], 30), of(task["test"], 30))
 
@@ -67,9 +67,9 @@ def labels_of(examples: Sequence[Example], tags: bool) -> list[str]:
     return [token.tag_ if tags else token.ent_type_ or "O" for example in examples for token in example.reference]
 
 
-def proportions(found: Sequence[str], labels: Sequence[str]) -> dict[str, float]:
+def proportions(given: Sequence[str], labels: Sequence[str]) -> dict[str, float]:
     """Return the share of each label among those of some tokens, with one more token for each of `labels`."""
-    counts = Counter([*labels, *found])
+    counts = Counter([*labels, *given])
     return {label: count / counts.total() for label, count in counts.items()}
 
 
@@ -138,7 +138,7 @@ class Trainer:
         """Return the texts of a draw without the weights that an earlier method gave them."""
         from spacy.training import Example
 
-        return [Example(one.predicted.copy(), one.reference.copy()) for one in self._texts.draws[draw]]
+        return [Example(example.predicted.copy(), example.reference.copy()) for example in self._texts.draws[draw]]
 
     def _informed(self, method: Mapping[str, Any], labelled: list[Example], draw: int) -> Mapping[str, Any]:
         """Return a method with what its loss of raw texts knows: proportions or a file of labelled features."""
@@ -159,7 +159,7 @@ class Trainer:
         """Write the features that ``crfseq propose-features`` proposes, unedited."""
         from spacy_crfseq.papers.labelled_features.proposals import as_file, propose
 
-        docs = [one.predicted for one in labelled]
+        docs = [example.predicted for example in labelled]
         path.write_text(as_file(propose(docs, self._labels_of(labelled), [self._texts.raw])), encoding="utf8")
 
     def _fitted(self, method: Mapping[str, Any], labelled: list[Example]) -> Model:

@@ -77,8 +77,8 @@ class TextTags(NamedTuple):
 
 def token_error(texts: Iterable[TextTags]) -> float:
     """Return the per cent of wrong tags among the known ones."""
-    errors, known = np.array([(text.errors(), len(text.gold) - text.gold.count(None)) for text in texts]).sum(axis=0)
-    return float(100 * errors / known)
+    errors, labelled = np.array([(text.errors(), len(text.gold) - text.gold.count(None)) for text in texts]).sum(axis=0)
+    return float(100 * errors / labelled)
 
 
 class Task:
@@ -130,10 +130,10 @@ class Task:
     def features_of(self, docs: Sequence[Doc]) -> tuple[list[Active], list[Active]]:
         """Return the features of each template in some Docs, of the unigram and of the bigram block."""
         model = self.pipe.doc_model
-        found: tuple[list[Active], list[Active]] = model.encoder.active(
+        features: tuple[list[Active], list[Active]] = model.encoder.active(
             model.reader().read(docs, model.encoder.columns).text
         )
-        return found
+        return features
 
     def tags(self, part: str, theta: Floats) -> list[TextTags]:
         """Return the known and the predicted tags of the texts of a part."""
@@ -161,9 +161,11 @@ class Task:
         posterior = self.pipe.crf.at(theta).posterior(encoded, self.pipe.doc_model.labels.constraints)
         gold = [token.tag_ for example in examples for token in example.reference]
         numbers = np.array([labels.index(tag) if tag in labels else -1 for tag in gold], np.int32)
-        best, known = (posterior.log_probabilities(of) for of in (posterior.decode(Viterbi()), np.maximum(numbers, 0)))
+        best, gold_scores = (
+            posterior.log_probabilities(of) for of in (posterior.decode(Viterbi()), np.maximum(numbers, 0))
+        )
         all_there = np.minimum.reduceat(numbers, encoded.offsets[:-1]) >= 0
-        margins: list[float] = np.where(all_there, best - known, np.nan).tolist()
+        margins: list[float] = np.where(all_there, best - gold_scores, np.nan).tolist()
         return margins
 
     def score(self, part: str, theta: Floats) -> float:
@@ -218,9 +220,9 @@ class Task:
             if watch is not None:
                 row = {"iteration": len(trace) + 1, "seconds": round(now - begun - scoring, 3)}
                 trace.append({**row, "active": self.active(weights)["all"], **watch(weights)})
-            found = 0.0 if patience_on is None else self.score(patience_on, weights)
+            score = 0.0 if patience_on is None else self.score(patience_on, weights)
             scoring += process_time() - now
-            return found
+            return score
 
         looks = watch is not None or patience_on is not None
         schedule = Schedule(1, 0 if patience_on is None else method.get("patience"))

@@ -128,11 +128,11 @@ def _values(
             shares = np.zeros_like(text.emissions)
             posterior(text, whole(text), shares, np.empty(1))
             for t in np.flatnonzero((own >= 0) & ~(shares[np.arange(len(own)), own] >= DOUBLE.faint)):
-                known = np.full_like(own, -1)
-                known[t], own[t] = own[t], -1
-                data, d = (part(each, tokens.start, tokens.stop) for each in (scores, grad))
+                label = np.full_like(own, -1)
+                label[t], own[t] = own[t], -1
+                data, d = (part(side, tokens.start, tokens.stop) for side in (scores, grad))
                 rest += exact_expectations(
-                    data, whole(text), known, weight, d, NO_NUMBERS, cap, np.ones(1, np.int32)
+                    data, whole(text), label, weight, d, NO_NUMBERS, cap, np.ones(1, np.int32)
                 ) / float(weight[0])
         d = text.zeros_like() if len(grad.emissions) else Scores(*(array[:0] for array in text))
         _covariances((*text,), whole(text), own, table, weight, (*d,), cap, values[s : s + 1], np.ones(1, np.bool_))

@@ -235,7 +235,7 @@ def first_words(hashes: Hashes, powers: Hashes, bits: Hashes, slots: Ints, keys:
 
 @kernel
 def longest_phrases(
-    words: Ints, offsets: Offsets, known: Known, values: Hashes, state: Offsets, out: tuple[Hashes, Offsets, Hashes]
+    words: Ints, offsets: Offsets, tables: Known, values: Hashes, state: Offsets, out: tuple[Hashes, Offsets, Hashes]
 ) -> int:
     """Write the set of values of each token in the longest phrases of each of K lists, from left to right.
 
@@ -244,7 +244,7 @@ def longest_phrases(
     Of out, sums [T], ptr and sets, token t gets ``sets[ptr[t]:ptr[t + 1]]``, and their sum in sums.  Returned is the
     number of values, of which those beyond the length of sets are left out.
     """
-    (hashes, powers, first, bits, slots, keys, entries), (sums, ptr, sets) = known, out
+    (hashes, powers, first, bits, slots, keys, entries), (sums, ptr, sets) = tables, out
     ends, met, until, active, begins = state[0], state[1], state[2], state[3], state[4]
     n, n_active = 0, 0
     ptr[0] = 0

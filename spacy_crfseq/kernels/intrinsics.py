@@ -268,7 +268,7 @@ def _square(builder: Any, scores: Any, tokens: Any, column: Any, lane: Any) -> t
     """Return where SQUARE lanes begin in scores [T, L], as functions, and where SQUARE rows begin in a tile."""
     lanes = [builder.add(lane, _number(i)) for i in range(SQUARE)]
     rows = [builder.add(builder.mul(builder.add(column, _number(k)), _number(LANES)), lane) for k in range(SQUARE)]
-    return [partial(_cell, builder, scores, tokens, column, one) for one in lanes], rows
+    return [partial(_cell, builder, scores, tokens, column, lane) for lane in lanes], rows
 
 
 @intrinsic
@@ -402,11 +402,11 @@ def _pair(size: int, scatter: bool) -> Any:
             def row_at(place: Any) -> Any:
                 return builder.sext(builder.load(builder.gep(numbers.data, [place])), ir.IntType(64))
 
-            columns, one = args[4:6], _number(1)
+            columns, step = args[4:6], _number(1)
             own = cells(target, args[7], columns)
             sums = [cgutils.alloca_once_value(builder, builder.load(cell, align=4)) for cell in own]
-            last = builder.sub(builder.extract_value(numbers.shape, 0), one)
-            with cgutils.for_range_slice(builder, args[1], args[2], one, inc=True) as (place, _):
+            last = builder.sub(builder.extract_value(numbers.shape, 0), step)
+            with cgutils.for_range_slice(builder, args[1], args[2], step, inc=True) as (place, _):
                 later = builder.add(place, _number(ROWS_AHEAD))
                 ahead = row_at(builder.select(builder.icmp_signed("<", later, last), later, last))
                 for cell in cells(source, ahead, [*columns, builder.add(columns[1], _number(size - 1))]):

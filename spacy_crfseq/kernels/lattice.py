@@ -115,8 +115,8 @@ def exact_expectations(
         if len(gold):
             labels, sequence = gold[tokens], part(scores, tokens.start, tokens.stop)
             wrong = (labels >= 0)[:, None] & (labels[:, None] != np.arange(sequence.emissions.shape[1]))
-            known, known_z = exact_scores(sequence._replace(emissions=np.where(wrong, -np.inf, sequence.emissions)))
-            chains.append((known, known_z, -1.0))
+            agreeing, known_z = exact_scores(sequence._replace(emissions=np.where(wrong, -np.inf, sequence.emissions)))
+            chains.append((agreeing, known_z, -1.0))
         else:
             log_z[s] = free_z
         values, slopes = phi(np.array([free_z - known_z]), cap)
@@ -463,12 +463,12 @@ def scaled_expectations(
         # with missing labels, that sum takes a pass too: before the others where phi' depends on it, and after them
         first, last = GOLD_BEFORE if missing > 0 and cap > 0 else FREE, GOLD_AFTER if missing > 0 else FREE
         for turn in range(first, last + 1):
-            known, share, turn_cap = gold[b:e], 0.0, 0.0
+            labels, share, turn_cap = gold[b:e], 0.0, 0.0
             if turn == FREE:
-                known, share, turn_cap = gold[:0], factor, cap
+                labels, share, turn_cap = gold[:0], factor, cap
             elif turn == GOLD_AFTER:
                 share = -factor * capped(free - gold_log_sum, cap)[1]
-            log_sum, exact = accumulate(sequence, known, share, gold_log_sum, turn_cap, base, work, d_here)
+            log_sum, exact = accumulate(sequence, labels, share, gold_log_sum, turn_cap, base, work, d_here)
             if not exact:
                 left[s] = GOLD_LEFT if turn == GOLD_AFTER else LEFT
                 break

@@ -86,7 +86,7 @@ def solve_left(text: ChainText, theta: Floats, work: PassArrays) -> int:
         owner, (b, e) = work.owners[first + s], text.offsets[first + s : first + s + 2]
         tokens, left = slice(b - text.offsets[first], e - text.offsets[first]), work.left[s : s + 1]
         scores, d = (
-            _chain(*each) for each in ((work.scores[tokens], theta), (work.gradient[tokens], work.shared[owner]))
+            _chain(*pair) for pair in ((work.scores[tokens], theta), (work.gradient[tokens], work.shared[owner]))
         )
         data = np.array([0, e - b]), text.gold[b:e], text.weights[first + s : first + s + 1]
         work.losses[owner] += exact_expectations(Scores(*scores), *data, Scores(*d), NO_NUMBERS, 0.0, left)

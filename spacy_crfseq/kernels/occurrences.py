@@ -143,9 +143,9 @@ def _fill_layers(
                     continue
                 place, better = own, True  # of the same state, or of one that bars less and is better, or the reverse
                 while place < count:
-                    other, known = sets[place], values[place]
-                    better = value > known and begun & other == begun
-                    if other == begun or (maximum and (better or (known >= value and begun & other == other))):
+                    other, best = sets[place], values[place]
+                    better = value > best and begun & other == begun
+                    if other == begun or (maximum and (better or (best >= value and begun & other == other))):
                         break
                     place += 1
                 if place < count and not maximum:

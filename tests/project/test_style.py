@@ -45,6 +45,20 @@ def test_docstrings_comments_and_configs_are_checked(tmp_path: Path) -> None:
     assert found == [(3, "tells"), (4, "for # little"), (1, "rooms")]
 
 
+def test_variables_and_parameters_without_a_name_of_their_own_are_found_and_fields_are_not() -> None:
+    text = """class Counts(NamedTuple):
+    known: int
+
+def score(gold, known):
+    found = [each for each in gold]
+    for one, (thing, other) in enumerate(found.known):
+        print(lambda ones: other)
+"""
+    assert [(finding.line, finding.text) for finding in sorted(check_style.names("score.py", text))] == [
+        (4, "known"), (5, "each"), (5, "found"), (6, "one"), (6, "thing"), (7, "ones"),
+    ]  # fmt: skip
+
+
 def test_findings_name_file_line_and_replacement(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     page = tmp_path / "settings.cfg"
     page.write_text("[a]\n# what it tells\n", encoding="utf8")

@@ -135,7 +135,7 @@ def gradients(results: Results) -> Section:
 
 def _near(rows: Mapping[Any, Row], features: str, method: str, share: float, never: Any = None) -> tuple[Any, Any]:
     """Return the iterations and seconds until the objective is within `share` per cent of the least that any found."""
-    least = min(row["objective"] for (one, _), row in rows.items() if one == features)
+    least = min(row["objective"] for (its_features, _), row in rows.items() if its_features == features)
     for note in rows[features, method]["trace"]:
         if note["objective"] <= (1 + share / 100) * least:
             return note["iteration"], note["seconds"]

@@ -46,9 +46,9 @@ def thresholds_section(name: str, results: Results) -> Section:
     lines = []
     for size, row in rows.items():
         both = [int(published[size, "active"]), row["active"]["all"]]
-        both += [one for score in scores for one in (published[size, score], score_of(row, score))]
+        both += [figure for score in scores for figure in (published[size, score], score_of(row, score))]
         lines.append([f"up to {size:g}" if size else "none", *both])
-    text = table(["set to zero", *(f"{one}, {whose}" for one in titles for whose in ("published", "ours"))], lines)
+    text = table(["set to zero", *(f"{title}, {whose}" for title in titles for whose in ("published", "ours"))], lines)
 
     def score(size: float, name: str) -> float:
         return score_of(rows[size], name)
@@ -70,12 +70,14 @@ def kept_section(name: str, choose: Callable[[list[Row]], Row], results: Results
     lines = []
     for pattern, (all_, left) in row["kept"].items():
         theirs = [int(published[pattern, column]) for column in ("all", "left")]
-        share = [f"{100 * one:.2f} %" for one in (theirs[1] / theirs[0], left / all_)]
+        share = [f"{100 * part:.2f} %" for part in (theirs[1] / theirs[0], left / all_)]
         lines.append([pattern, theirs[0], all_, theirs[1], left, *share])
     names = {
         "ratios": [left / published[pattern, "left"] for pattern, (_, left) in row["kept"].items()],
         "order": sorted(row["kept"], key=lambda pattern: row["kept"][pattern][1] / row["kept"][pattern][0]),
-        "published_order": sorted(row["kept"], key=lambda one: published[one, "left"] / published[one, "all"]),
+        "published_order": sorted(
+            row["kept"], key=lambda pattern: published[pattern, "left"] / published[pattern, "all"]
+        ),
         "common": _published_words(name) & set(row["words"]),
         "row": row,
     }

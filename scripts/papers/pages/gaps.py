@@ -11,9 +11,9 @@ import numpy as np
 from scripts.papers._harness import Row
 
 
-def scores_of(rows: Sequence[Row], known: str, score: str) -> list[float]:
+def scores_of(rows: Sequence[Row], knowledge: str, score: str) -> list[float]:
     """Return a score for each seed, in their order."""
-    return [row[score] for row in sorted(rows, key=lambda row: row["seed"]) if row["known"] == known]
+    return [row[score] for row in sorted(rows, key=lambda row: row["seed"]) if row["known"] == knowledge]
 
 
 def mean(scores: Sequence[float]) -> float:
@@ -29,23 +29,23 @@ class Gap(NamedTuple):
     most: str
     score: str
 
-    def shares(self, known: str) -> list[float]:
+    def shares(self, knowledge: str) -> list[float]:
         """Return, for each seed, the share of the gap that some knowledge closes."""
-        parts = [scores_of(self.rows, name, self.score) for name in (self.least, known, self.most)]
+        parts = [scores_of(self.rows, name, self.score) for name in (self.least, knowledge, self.most)]
         return [_part(*scores) for scores in zip(*parts, strict=True)]
 
-    def share(self, known: str) -> float:
+    def share(self, knowledge: str) -> float:
         """Return the share of the gap between mean scores."""
-        return _part(*(mean(scores_of(self.rows, name, self.score)) for name in (self.least, known, self.most)))
+        return _part(*(mean(scores_of(self.rows, name, self.score)) for name in (self.least, knowledge, self.most)))
 
-    def told(self, known: str) -> list[str]:
+    def told(self, knowledge: str) -> list[str]:
         """Return the share of the gap, and the smallest and the largest of a seed, as texts."""
-        per_seed = self.shares(known)
-        return [f"{self.share(known):.0%}", f"{min(per_seed):.0%} to {max(per_seed):.0%}"]
+        per_seed = self.shares(knowledge)
+        return [f"{self.share(knowledge):.0%}", f"{min(per_seed):.0%} to {max(per_seed):.0%}"]
 
-    def gains(self, known: str, before: str = "") -> list[float]:
+    def gains(self, knowledge: str, before: str = "") -> list[float]:
         """Return, for each seed, what some knowledge adds to the score before, that of the least by default."""
-        parts = [scores_of(self.rows, name, self.score) for name in (before or self.least, known)]
+        parts = [scores_of(self.rows, name, self.score) for name in (before or self.least, knowledge)]
         return [after - low for low, after in zip(*parts, strict=True)]
 
 

@@ -49,7 +49,7 @@ def _points(results: Results) -> dict[str, list[Point]]:
     }
     for how in (CUT_OFF, INFORMATION):
         points[how] = [_point(row) for row in found(results, "names-selection") if row["how"] == how]
-    return {how: sorted(each) for how, each in points.items()}
+    return {how: sorted(models) for how, models in points.items()}
 
 
 def _point(row: Row) -> Point:
@@ -60,12 +60,12 @@ def _point(row: Row) -> Point:
 def selection_section(results: Results) -> Section:
     """Figures 7.17 and 7.18."""
     points = _points(results)
-    lines = [[how, *point] for how, each in points.items() for point in each]
+    lines = [[how, *point] for how, models in points.items() for point in models]
 
     def best(how: str, most: int) -> float:
         return max(f1 for left, _, f1 in points[how] if left <= most)
 
-    left, errors = ({how: [point[column] for point in each] for how, each in points.items()} for column in (0, 1))
+    left, errors = ({how: [point[column] for point in models] for how, models in points.items()} for column in (0, 1))
     text = table(["features left out by", "weights left", "B error %", "B F1"], lines)
     return Section(text, {**WAYS, "best": best, "left": left, "errors": errors})
 
@@ -76,8 +76,8 @@ def draw_path(axes: Any, results: Results) -> bool:
     rows = found(results, "names-sparse")
     errors = {part: [(row["rho1"], row["errors"][part]) for row in rows] for part in ("train", "A", "B")}
     left = {
-        name: [(row["rho1"], sum(n for pattern, (_, n) in row["kept"].items() if one in pattern)) for row in rows]
-        for one, name in (("x1", "words"), ("x2", "parts of speech"), ("x3", "chunks"))
+        name: [(row["rho1"], sum(n for pattern, (_, n) in row["kept"].items() if symbol in pattern)) for row in rows]
+        for symbol, name in (("x1", "words"), ("x2", "parts of speech"), ("x3", "chunks"))
     }
     draw_lines(axes[0], errors, "o-", xscale="log", xlabel="rho1", ylabel="error, %")
     draw_lines(axes[1], left, "o-", xscale="log", yscale="log", xlabel="rho1", ylabel="weights left")
@@ -87,8 +87,8 @@ def draw_path(axes: Any, results: Results) -> bool:
 @drawn("names-selection", panels=2)
 def draw_selection(axes: Any, results: Results) -> bool:
     """Draw error and F1 against weights left."""
-    points = {how: each for how, each in _points(results).items() if each}
+    points = {how: models for how, models in _points(results).items() if models}
     for axis, column, title in zip(axes, (1, 2), ("error on B, %", "F1 on B"), strict=True):
-        lines = {how: [(point[0], point[column]) for point in each] for how, each in points.items()}
+        lines = {how: [(point[0], point[column]) for point in models] for how, models in points.items()}
         draw_lines(axis, lines, "o-", legend=column == 1, xscale="log", xlabel="weights left", ylabel=title)
     return bool(points)

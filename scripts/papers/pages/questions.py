@@ -15,13 +15,13 @@ def questions_section(results: Results) -> Section:
     for name, attr in (("own", "tag"), ("universal", "pos")):
         rows = found(results, f"questions-{attr}")
         gap = gaps[name] = Gap(rows, NOTHING, ALL, "questions")
-        for known in dict.fromkeys(row["known"] for row in rows):
-            line = [name, known, paper_rows("questions").get(known) if name == "own" else None]
+        for knowledge in dict.fromkeys(row["known"] for row in rows):
+            line = [name, knowledge, paper_rows("questions").get(knowledge) if name == "own" else None]
             line += [
-                spread(scores_of(rows, known, score)) for score in ("questions", "main verbs", "as verbs", "others")
+                spread(scores_of(rows, knowledge, score)) for score in ("questions", "main verbs", "as verbs", "others")
             ]
-            if known in (VERB, TAG):
-                line += [*gap.told(known), f"{gap._replace(most=MORE).share(known):.0%}"]
+            if knowledge in (VERB, TAG):
+                line += [*gap.told(knowledge), f"{gap._replace(most=MORE).share(knowledge):.0%}"]
             lines.append(line)
         if rows:
             falls[name] = mean(scores_of(rows, NOTHING, "others")) - mean(scores_of(rows, TAG, "others"))

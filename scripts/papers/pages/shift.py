@@ -43,9 +43,9 @@ def gap_closed(means: dict[str, Means], method: str) -> float:
 def _section(features: str, shifted: bool, results: Results) -> Section:
     means = _means(results, features, shifted)
     lines = []
-    for name, one in means.items():
+    for name, average in means.items():
         closed = [f"{gap_closed(means, name):.0f} %"] if shifted and name not in (UNBIASED, BIASED) else []
-        lines.append([name, round(one.size), one.dev, one.test, one.deviation, *closed])
+        lines.append([name, round(average.size), average.dev, average.test, average.deviation, *closed])
     head = ["training", "effective size", "testa", "testb", "+/-", *(["gap closed, testb"] if shifted else [])]
     return Section(table(head, lines))
 

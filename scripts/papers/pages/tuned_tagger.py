@@ -16,14 +16,14 @@ NAMES = {
 }  # fmt: skip
 
 
-def _line(rows: Sequence[Row], gap: Gap, known: str, *befores: str) -> list[str]:
+def _line(rows: Sequence[Row], gap: Gap, lesson: str, *befores: str) -> list[str]:
     """Return tags, F1 and gains over other taggers."""
-    gains = ["" if known in (FIRST, before) else spread(gap.gains(known, before)) for before in befores]
-    return [*(spread(scores_of(rows, known, score)) for score in ("tags", "entities")), *gains]
+    gains = ["" if lesson in (FIRST, before) else spread(gap.gains(lesson, before)) for before in befores]
+    return [*(spread(scores_of(rows, lesson, score)) for score in ("tags", "entities")), *gains]
 
 
-def _seconds(rows: Sequence[Row], known: str) -> str:
-    seconds = scores_of([row for row in rows if "seconds" in row], known, "seconds")
+def _seconds(rows: Sequence[Row], lesson: str) -> str:
+    seconds = scores_of([row for row in rows if "seconds" in row], lesson, "seconds")
     return f"{mean(seconds):.1f}" if seconds else ""
 
 
@@ -32,11 +32,11 @@ def names_section(results: Results) -> Section:
     """Table 2, entities: the tags of another corpus."""
     rows, published = found(results, "tagger-for-names"), paper_rows("tagger-for-names")
     gap, lines = Gap(rows, AGAIN, GOLD, "entities"), []
-    for known in dict.fromkeys(row["known"] for row in rows):
-        theirs = published.get(known)
-        higher = f"{theirs - published[FIRST]:+.2f}" if theirs and known != FIRST else ""
-        on_dev = spread(scores_of(rows, known, "dev entities"))
-        lines.append([known, theirs, higher, *_line(rows, gap, known, FIRST, AGAIN), on_dev, _seconds(rows, known)])
+    for lesson in dict.fromkeys(row["known"] for row in rows):
+        theirs = published.get(lesson)
+        higher = f"{theirs - published[FIRST]:+.2f}" if theirs and lesson != FIRST else ""
+        on_dev = spread(scores_of(rows, lesson, "dev entities"))
+        lines.append([lesson, theirs, higher, *_line(rows, gap, lesson, FIRST, AGAIN), on_dev, _seconds(rows, lesson)])
     head = [
         "the tagger learns from", "published, F1", "over no adaptation", "proper nouns", "ours, F1",
         "over no adaptation", "over more rounds", "on testa", "seconds",
@@ -51,10 +51,10 @@ def entities_section(results: Results) -> Section:
     rows = found(results, "tagger-for-entities")
     gap, dev = (Gap(rows, AGAIN, GOLD, score) for score in ("entities", "dev entities"))
     lines = []
-    for known in dict.fromkeys(row["known"] for row in rows):
-        tags, *others = _line(rows, gap, known, AGAIN)
-        shares = [""] * 3 if known in (FIRST, AGAIN, GOLD) else [*gap.told(known), f"{dev.share(known):.0%}"]
-        lines.append([known, "" if known == GOLD else tags, *others, *shares, _seconds(rows, known)])
+    for lesson in dict.fromkeys(row["known"] for row in rows):
+        tags, *others = _line(rows, gap, lesson, AGAIN)
+        shares = [""] * 3 if lesson in (FIRST, AGAIN, GOLD) else [*gap.told(lesson), f"{dev.share(lesson):.0%}"]
+        lines.append([lesson, "" if lesson == GOLD else tags, *others, *shares, _seconds(rows, lesson)])
     head = ["the tagger learns from", "tags", "entities", "over more rounds", "share of the gap", "by seed"]
     names = {
         **NAMES,

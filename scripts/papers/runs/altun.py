@@ -40,8 +40,8 @@ class SearchedCorpus(Corpus):
                 trained = task.fit(method, patience_on=None if rho else "dev")
                 more |= {"rho": rho} if rho else {}
             else:
-                trained, found = self._best(task, method, float(rho))
-                more |= found
+                trained, choice = self._best(task, method, float(rho))
+                more |= choice
         except Skip as reason:
             return {"method": name, "skipped": str(reason)}
         self._solved[name] = trained

@@ -137,11 +137,11 @@ def kept(task: Task) -> dict[str, list[int]]:
     from spacy_crfseq.tools._pages.weights import weights_by_template
 
     pipe = task.pipe
-    found = weights_by_template(pipe.crf, pipe.doc_model.features.plans())
+    counted = weights_by_template(pipe.crf, pipe.doc_model.features.plans())
     return {
-        PATTERNS[one.kind].format(SYMBOLS[one.template.partition("[")[0]]): [one.weights, one.nonzero]
-        for one in found
-        if one.template
+        PATTERNS[counts.kind].format(SYMBOLS[counts.template.partition("[")[0]]): [counts.weights, counts.nonzero]
+        for counts in counted
+        if counts.template
     }
 
 

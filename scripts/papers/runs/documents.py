@@ -50,7 +50,7 @@ def documents(options: Options) -> list[Row]:
                     wrong.setdefault((estimator, rho), []).append(error)
         for estimator in (ORDINARY, WEIGHTED):
             trials = options.few(2, TRIALS)  # the strength is chosen on other draws than those that are shown
-            rho = min(STRENGTHS_OF_DOCUMENTS, key=lambda one: np.mean(wrong[estimator, one][:trials]))
+            rho = min(STRENGTHS_OF_DOCUMENTS, key=lambda strength: np.mean(wrong[estimator, strength][:trials]))
             shown = wrong[estimator, rho][trials:]
             spread = {"mean": float(np.mean(shown)), "deviation": float(np.std(shown))}
             percentiles = np.percentile(shown, MARKS).tolist()

@@ -85,20 +85,20 @@ class Questions:
     def _tag(self, token: Token) -> str:
         return str(getattr(token, f"{self.attr}_"))
 
-    def adapt(self, start: Floats, questions: Examples, known: str, seed: int, k: int = 10) -> Floats:
+    def adapt(self, start: Floats, questions: Examples, knowledge: str, seed: int, k: int = 10) -> Floats:
         """Return the weights after augmented-loss training on the source and on evidence about some questions."""
-        kept, loss = self.evidence(questions, known, k)
-        return adapted(self.task, self.settings["augmented"], start, kept if known != NOTHING else [], loss, seed)
+        kept, loss = self.evidence(questions, knowledge, k)
+        return adapted(self.task, self.settings["augmented"], start, kept if knowledge != NOTHING else [], loss, seed)
 
-    def evidence(self, questions: Examples, known: str, k: int = 10) -> tuple[list[Example], Row]:
+    def evidence(self, questions: Examples, knowledge: str, k: int = 10) -> tuple[list[Example], Row]:
         """Return the questions with evidence, whose other tags are missing, and the loss that learns from it."""
-        kept = [example for example in questions if known == MORE or self.main_verb(example) is not None]
-        if known in (VERB, TAG):
+        kept = [example for example in questions if knowledge == MORE or self.main_verb(example) is not None]
+        if knowledge in (VERB, TAG):
             kept = [self._main_verb_alone(example) for example in kept]
         cost: Row = {"@crf_costs": "spacy_crfseq.Hamming.v1"}
-        if known == VERB:
+        if knowledge == VERB:
             cost = {"@crf_costs": "spacy_crfseq.RequiredLabel.v1", "labels": self.settings["verbs"][self.attr]}
-        return kept, GOLD_LABELS if known in (ALL, MORE) else ranker(cost, k)
+        return kept, GOLD_LABELS if knowledge in (ALL, MORE) else ranker(cost, k)
 
     def _main_verb_alone(self, example: Example) -> Example:
         """Return a question with the tag of its main verb and no other."""
@@ -141,29 +141,29 @@ def _rows(attr: str, options: Options) -> list[Row]:
         start = corpus.train(seed)
         alone = corpus.adapt(start, [], NOTHING, seed)
         rows += [
-            _row(corpus, known, seed, [corpus.right(theta, corpus.pool)], [corpus.task.score("others", theta)])
-            for known, theta in ((UNTOUCHED, start), (NOTHING, alone))
+            _row(corpus, knowledge, seed, [corpus.right(theta, corpus.pool)], [corpus.task.score("others", theta)])
+            for knowledge, theta in ((UNTOUCHED, start), (NOTHING, alone))
         ]
         folds = folds_of(len(corpus.pool), options.few(2, split["folds"]), seed)
-        for known in (VERB, TAG, ALL, MORE):
+        for knowledge in (VERB, TAG, ALL, MORE):
             counts, others, begun = [], [], process_time()
             for tested in folds:
                 trainable = [example for n, example in enumerate(corpus.pool) if n not in set(tested)]
-                theta = corpus.adapt(start, trainable, known, seed)
+                theta = corpus.adapt(start, trainable, knowledge, seed)
                 counts.append(corpus.right(theta, [corpus.pool[n] for n in tested]))
                 others.append(corpus.task.score("others", theta))
-            rows.append(_row(corpus, known, seed, counts, others, seconds=round(process_time() - begun, 1)))
+            rows.append(_row(corpus, knowledge, seed, counts, others, seconds=round(process_time() - begun, 1)))
     return rows
 
 
 def _row(
-    corpus: Questions, known: str, seed: int, counts: Sequence[Counter[str]], others: Sequence[float], **more: Any
+    corpus: Questions, knowledge: str, seed: int, counts: Sequence[Counter[str]], others: Sequence[float], **more: Any
 ) -> Row:
     """Return the scores of what taggers found in the questions they did not learn from, taken together."""
     total = sum(counts, Counter())
     row = {
         "seed": seed,
-        "known": known,
+        "known": knowledge,
         "questions": round(100 * total["right"] / total["tokens"], 3),
         "main verbs": round(100 * total["right_verbs"] / total["verbs"], 2),
         "as verbs": round(100 * total["as_verbs"] / total["verbs"], 2),

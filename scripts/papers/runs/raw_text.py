@@ -93,7 +93,7 @@ def _spread(part: str, models: Sequence[Model], examples: Sequence[Example]) -> 
     from spacy_crfseq.tools._pages.bootstrap import resampled
 
     counts = [_counts(model, examples) for model in models]
-    scores = [float(_score(each.sum(0))) for each in counts]
+    scores = [float(_score(of_draw.sum(0))) for of_draw in counts]
     several = scores if len(models) > 1 else _score(resampled(counts[0]))
     return {part: round(float(np.mean(scores)), 2), f"{part} sd": round(float(np.std(several, ddof=1)), 2)}
 
@@ -103,7 +103,7 @@ def _counts(model: Model, examples: Sequence[Example]) -> NDArray[np.float64]:
     rows, tags = [], model.pipe.annotation.scheme is None
     docs = model.nlp.pipe([example.predicted.copy() for example in examples])
     for doc, example in zip(docs, examples, strict=True):
-        guess, gold = (_units(each, tags) for each in (doc, example.reference))
+        guess, gold = (_units(side, tags) for side in (doc, example.reference))
         rows.append((len(guess & gold), len(guess), len(gold)))
     return np.array(rows, np.float64)
 

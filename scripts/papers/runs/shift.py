@@ -73,7 +73,7 @@ def shift(options: Options) -> list[Row]:
                 weights = {BIASED if weighted else UNBIASED: np.ones(len(numbers))}
                 if weighted:
                     texts, aims = ([words[i] for i in chosen] for chosen in (numbers, target))
-                    weights |= {name: one(texts, aims).values for name, one in weightings.items()}
+                    weights |= {name: weighting(texts, aims).values for name, weighting in weightings.items()}
                     true = np.where(prose[numbers], kinds[1] / kinds[0], (1 - kinds[1]) / (1 - kinds[0]))
                     weights |= {TRUE: true} if run["shift"] else {}
                 examples = [train[i] for i in numbers]

@@ -54,23 +54,23 @@ def _summary(rng: np.random.Generator, design: Design, estimator: str, limit: Th
     tuning = draw(rng, design, n, TUNING)
     tried = {rho: risks(estimates(design, tuning, estimator, rho, limit.theta), q, eta).mean() for rho in STRENGTHS}
     strength = min(tried, key=lambda rho: tried[rho])
-    found = np.concatenate(
+    thetas = np.concatenate(
         [
             estimates(design, draw(rng, design, n, min(CHUNK, repetitions)), estimator, strength, limit.theta)
             for _ in range(math.ceil(repetitions / CHUNK))
         ]
     )
     figures = {
-        "squared": n * ((found - limit.theta) ** 2).sum(axis=1),
-        "excess": n * (risks(found, q, eta) - limit.risk),
-        "error": errors(found, design.q, eta),
+        "squared": n * ((thetas - limit.theta) ** 2).sum(axis=1),
+        "excess": n * (risks(thetas, q, eta) - limit.risk),
+        "error": errors(thetas, design.q, eta),
     }
     row: Row = {"rho n": strength, "theory": {"squared": limit.squared, "excess": limit.excess, "error": limit.error}}
     if estimator == WEIGHTED:
         finite = theory(design, estimator, n)
         row["finite theory"] = {"squared": finite.squared, "excess": finite.excess}
     row["bayes"] = design.bayes()
-    row["target risk"] = float(risks(found, design.q, eta).mean())
+    row["target risk"] = float(risks(thetas, design.q, eta).mean())
     for name, values in figures.items():
         row[name] = {"mean": float(values.mean()), "percentiles": np.percentile(values, MARKS).tolist()}
     return row

@@ -125,9 +125,9 @@ def selection(options: Options) -> list[Row]:
     unigrams, bigrams = [], []
     for number in range(options.few(2, block["replications"])):
         task = _task(settings, nlp, "both", _draw_data(options, settings, nlp, number))
-        found = weights_of(task, task.fit(method).theta, symbols)
+        learned = weights_of(task, task.fit(method).theta, symbols)
         order = [task.labels.index(label) if label in task.labels else -1 for label in labels]
-        padded = np.pad(found.unigrams, ((0, 0), (0, 1))), np.pad(found.bigrams, ((0, 0), (0, 1), (0, 1)))
+        padded = np.pad(learned.unigrams, ((0, 0), (0, 1))), np.pad(learned.bigrams, ((0, 0), (0, 1), (0, 1)))
         unigrams.append(padded[0][:, order])
         bigrams.append(padded[1][:, order][:, :, order])
     kept = np.mean(np.array(bigrams) != 0, axis=0)
@@ -154,9 +154,9 @@ def descent(options: Options) -> list[Row]:
     rows = []
     for name, those in runs.items():
         course = {
-            part: np.mean([[note[part] for note in one.trace] for one in those], axis=0).round(3).tolist()
+            part: np.mean([[note[part] for note in run.trace] for run in those], axis=0).round(3).tolist()
             for part in ("train", "test", "objective")
         }
-        seconds = round(float(np.mean([one.seconds for one in those])), 5)
+        seconds = round(float(np.mean([run.seconds for run in those])), 5)
         rows.append({"method": name, "runs": len(those), "seconds": seconds, **course})
     return rows

@@ -113,18 +113,18 @@ class TunedTagger:
         task.pipe.set_parameters(task.fit(self._method).theta)
         return task
 
-    def adapt(self, known: str) -> Floats:
+    def adapt(self, lesson: str) -> Floats:
         """Return the weights after augmented-loss training, with as many visits for all evidence."""
-        examples = {AGAIN: [], TAUGHT: self.labelled}.get(known, self.judged)
-        loss = GOLD_LABELS if known in (AGAIN, TAUGHT) else ranker(self._cost(known))
+        examples = {AGAIN: [], TAUGHT: self.labelled}.get(lesson, self.judged)
+        loss = GOLD_LABELS if lesson in (AGAIN, TAUGHT) else ranker(self._cost(lesson))
         return adapted(self.tagger, self.settings["augmented"], self.start, examples, loss, self._seed)
 
-    def _cost(self, known: str) -> Row:
+    def _cost(self, lesson: str) -> Row:
         reader = {"recognizer": self._nlp, "component": self.recognizer.pipe.name}
-        if known in (ERRORS, ERRORS_F1):
-            return {"@crf_costs": "spacy_crfseq.EntityAgreement.v1", **reader, "f1": known == ERRORS_F1}
+        if lesson in (ERRORS, ERRORS_F1):
+            return {"@crf_costs": "spacy_crfseq.EntityAgreement.v1", **reader, "f1": lesson == ERRORS_F1}
         cost = {"@crf_costs": "spacy_crfseq.EntityTags.v1", **self.settings["proper_nouns"]}
-        return {**cost, **reader} if known == NOUNS_F1 else cost
+        return {**cost, **reader} if lesson == NOUNS_F1 else cost
 
     def tags(self, theta: Floats | None) -> float:
         """Return the accuracy of tags on the test part, in per cent, where none are known to be proper nouns.
@@ -134,7 +134,10 @@ class TunedTagger:
         if "proper_nouns" not in self.settings:
             return 100.0 if theta is None else self.tagger.score("test", theta)
         labels = self.settings["proper_nouns"]["labels"]
-        pairs = (zip(one.predicted, one.reference, strict=True) for one in self._read_by(theta, self.parts["test"]))
+        pairs = (
+            zip(example.predicted, example.reference, strict=True)
+            for example in self._read_by(theta, self.parts["test"])
+        )
         return 100 * float(np.mean([mine.tag_ in labels for pair in pairs for mine, gold in pair if gold.ent_type]))
 
     def entities(self, theta: Floats | None) -> dict[str, float]:
@@ -158,14 +161,14 @@ def _rows(name: str, options: Options) -> list[Row]:
     corpus, rows = Corpus(name, options, read_with_tags), list[Row]()
     for seed in range(options.seed, options.seed + options.few(2, corpus.settings["split"]["seeds"])):
         tuned = TunedTagger(corpus, seed, options)
-        for known in (FIRST, AGAIN, *LOSSES[name], TAUGHT, GOLD):
+        for lesson in (FIRST, AGAIN, *LOSSES[name], TAUGHT, GOLD):
             begun = process_time()
-            theta = {FIRST: tuned.start, GOLD: None}[known] if known in (FIRST, GOLD) else tuned.adapt(known)
-            seconds = {} if known in (FIRST, GOLD) else {"seconds": round(process_time() - begun, 1)}
+            theta = {FIRST: tuned.start, GOLD: None}[lesson] if lesson in (FIRST, GOLD) else tuned.adapt(lesson)
+            seconds = {} if lesson in (FIRST, GOLD) else {"seconds": round(process_time() - begun, 1)}
             f1 = tuned.entities(theta)
             scores = {"tags": tuned.tags(theta), "entities": f1["test"], "dev entities": f1["dev"]}
             rows.append(
-                {"seed": seed, "known": known, **{key: round(score, 3) for key, score in scores.items()}, **seconds}
+                {"seed": seed, "known": lesson, **{key: round(score, 3) for key, score in scores.items()}, **seconds}
             )
             say(f"    {', '.join(f'{key} {value}' for key, value in rows[-1].items())}")
     return rows

@@ -350,18 +350,18 @@ def _count_pairs(
     logs, powers, _ = _make_steps(first, last, text, chains)
     # to the transitions and, where there are any, to the label-pair rows of each token
     for t in range(first + 1, last):
-        step, known = t - first if with_pairs else 0, gold[t - 1] * n + gold[t]
+        step, gold_pair = t - first if with_pairs else 0, gold[t - 1] * n + gold[t]
         _ahead(chains.local[t], backward[0, t], -1, ahead)
         _at_step(forward[0, t - 1], logs[step], powers[step], ahead, p)
         if partial:
             _ahead(chains.local[t], backward[1, t], gold[t], ahead)
             _at_step(forward[1, t - 1], logs[step], powers[step], ahead, q)
-            known = -1
+            gold_pair = -1
         if not with_pairs:
-            _add_parts(slope, p.reshape(n * n), q.reshape(n * n), known, shared)
+            _add_parts(slope, p.reshape(n * n), q.reshape(n * n), gold_pair, shared)
             continue
         d[:] = 0
-        _add_parts(slope, p.reshape(n * n), q.reshape(n * n), known, d)
+        _add_parts(slope, p.reshape(n * n), q.reshape(n * n), gold_pair, d)
         for k in range(n * n):
             shared[k, 0] += d[k, 0]
             shared[k, 1] += d[k, 1]
@@ -489,9 +489,9 @@ def reach(
                 i += 1
             size = i - begin
             for k in range(text.begin[a], text.begin[a + 1] if n >= 0 else 0):
-                known = counts[text.cols[k]]
-                low[k] = max(low[k], known + missing)
-                high[k] = max(high[k], size - known)
+                count = counts[text.cols[k]]
+                low[k] = max(low[k], count + missing)
+                high[k] = max(high[k], size - count)
             for column in columns[tokens[begin:i]]:
                 if 0 <= column < width:
                     counts[column] = 0

@@ -75,10 +75,10 @@ class LabelModel(NamedTuple):
         if self.unsaid < 1:
             emissions[self._unsaid(votes, tokens)] += np.log(self.unsaid)
         if gold is not None:
-            known = np.flatnonzero(gold[tokens] >= 0)
-            right = emissions[known, gold[tokens][known]]
-            emissions[known] = -np.inf
-            emissions[known, gold[tokens][known]] = right
+            labelled = np.flatnonzero(gold[tokens] >= 0)
+            right = emissions[labelled, gold[tokens][labelled]]
+            emissions[labelled] = -np.inf
+            emissions[labelled, gold[tokens][labelled]] = right
         scores = Scores(emissions, self.steps[None], self.start, self.end).constrained(self.constraints)
         return Lattice(scores, offsets - offsets[0], first)
 
@@ -220,7 +220,7 @@ def make_method(text: str) -> LabelModelMethod:
     """
     name, settings = split_settings(text)
     names = registry.label_models.get_all()
-    full = name if name in names else {_plain(known): known for known in names}.get(_plain(name))
+    full = name if name in names else {_plain(registered): registered for registered in names}.get(_plain(name))
     if full is None:
         raise ConfigError(f"--label-model {name}: unknown. {suggest(name, names)}")
     values = {setting: value_of(value) for setting, value in settings.items()}

@@ -107,18 +107,18 @@ def tagged_by_file(nlp: Language, source: SourceSettings, texts: GivenTexts, lay
         given["min_score"] = source.min_score
     of_texts = layouts.asked(layout)
     asked = Asked(skip_invalid=of_texts.skip_invalid) if by_name else of_texts
-    found = layout_of(path, asked._replace(**given), nlp)
-    reader = _with_words_of(nlp, texts) if found.spans is not None else nlp
-    docs = [example.reference for example in read_gold(reader, path, found, ()).examples]
+    chosen = layout_of(path, asked._replace(**given), nlp)
+    reader = _with_words_of(nlp, texts) if chosen.spans is not None else nlp
+    docs = [example.reference for example in read_gold(reader, path, chosen, ()).examples]
     return TaggedTexts(docs, [*map(_tags_of_entities, docs)])
 
 
 def _with_words_of(nlp: Language, texts: GivenTexts) -> Language:
     """Return a pipeline that splits the texts into the words that they have, and others as before."""
-    known = {doc.text.rstrip(): doc for doc in texts.docs}
+    by_text = {doc.text.rstrip(): doc for doc in texts.docs}
 
     def split(text: str) -> Doc:
-        doc = known.get(text)
+        doc = by_text.get(text)
         if doc is None:
             return nlp.make_doc(text)
         spaces = [bool(token.whitespace_) for token in doc]
@@ -199,8 +199,8 @@ def _tagged_by_function(nlp: Language, source: SourceSettings, texts: GivenTexts
     """Return the texts with the spans of a function of the registry `crf_sources`."""
     name = source.place.removeprefix(FUNCTION)
     if name not in registry.sources.get_all():
-        known = [f"{FUNCTION}{other}" for other in registry.sources.get_all()]
-        raise ConfigError(f"{source.place}: no such function in crf_sources. {suggest(source.place, known)}")
+        functions = [f"{FUNCTION}{other}" for other in registry.sources.get_all()]
+        raise ConfigError(f"{source.place}: no such function in crf_sources. {suggest(source.place, functions)}")
     try:
         function = registry.sources.get(name)(**source.more)
     except TypeError as error:
@@ -244,8 +244,8 @@ def _tags_of_spans(
         sentence = sentence_of(Annotated(doc.text, places), tokens, SpanRules(min_score=min_score), (0, 0), Notes())
     except DataError as error:
         raise DataError(f"{where}: {error}") from None
-    known = [OUTSIDE if tag == MISSING_ENTITY else tag for tag in sentence.columns["ent"]]
-    tags = encode(decode_lenient(known), len(doc), SCHEME)
+    kept_tags = [OUTSIDE if tag == MISSING_ENTITY else tag for tag in sentence.columns["ent"]]
+    tags = encode(decode_lenient(kept_tags), len(doc), SCHEME)
     return [
         UNKNOWN if kept == MISSING_ENTITY else tag
         for kept, tag in zip(sentence.columns["ent"], tags, strict=True)

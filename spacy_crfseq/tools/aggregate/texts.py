@@ -97,19 +97,19 @@ def aggregate(
     types = _types(by_source, gold_tags, labels)
     tags = tags_of(types, SCHEME)
     votes = _votes(by_source, given, tags)
-    known = None if gold_tags is None else _numbers(gold_tags, tags, MISSING)
+    gold_numbers = None if gold_tags is None else _numbers(gold_tags, tags, MISSING)
     if not votes.labels.any():
         raise DataError("No source has labelled a span" + (" with these labels." if labels else "."))
-    model = (method or HiddenMarkov())(votes, transition_table(tags, SCHEME), known)
+    model = (method or HiddenMarkov())(votes, transition_table(tags, SCHEME), gold_numbers)
     groups = np.array([0, *(place for place in range(1, len(types) + 1) for _ in "BILU")], np.int32)
     names = [OUTSIDE, *types]
     _note_sources(given, votes, tags)
-    open_ = _open_tokens(by_source, votes, known)
-    shares = np.concatenate([*_written_labels(given, _chains(model, votes, known), tags, noted, open_)])
+    open_ = _open_tokens(by_source, votes, gold_numbers)
+    shares = np.concatenate([*_written_labels(given, _chains(model, votes, gold_numbers), tags, noted, open_)])
     return Aggregated(
-        report(votes, shares, groups, names, known),
-        [] if known is None else gold_report(votes, known, groups, names),
-        find_copies(model, votes, known),
+        report(votes, shares, groups, names, gold_numbers),
+        [] if gold_numbers is None else gold_report(votes, gold_numbers, groups, names),
+        find_copies(model, votes, gold_numbers),
         given.docs,
         model,
     )

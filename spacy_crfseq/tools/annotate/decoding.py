@@ -65,7 +65,7 @@ def decode(pipe: CRFComponent, doc: Doc, pins: Pins, *, runs: bool = False) -> D
 
 def candidates(answers: DocPosterior) -> list[TagSpan]:
     """Return spans of a text that may be there: each tag in them is likely enough."""
-    marginals, found = answers.marginals()[0], list[TagSpan]()
+    marginals, spans = answers.marginals()[0], list[TagSpan]()
     number = {tag: i for i, tag in enumerate(answers.tags)}
     parts = {split_tag(tag): i for tag, i in number.items()}
     begins = [(i, *part) for part, i in parts.items() if part[0] in ("B", "U")]
@@ -73,22 +73,22 @@ def candidates(answers: DocPosterior) -> list[TagSpan]:
         inside, last = parts.get(("I", label)), parts.get(("L", label))
         for start in np.flatnonzero(marginals[:, i] >= LEAST).tolist():
             if prefix == "U" or last is None:
-                found.append(TagSpan(start, start + 1, label))
+                spans.append(TagSpan(start, start + 1, label))
             end = start + 1
             while prefix == "B" and end < len(marginals):
                 if last is not None and marginals[end, last] >= LEAST:
-                    found.append(TagSpan(start, end + 1, label))
+                    spans.append(TagSpan(start, end + 1, label))
                 if inside is None or marginals[end, inside] < LEAST:
                     break
                 if last is None:
-                    found.append(TagSpan(start, end + 1, label))
+                    spans.append(TagSpan(start, end + 1, label))
                 end += 1
-    return found
+    return spans
 
 
 def probabilities(pipe: CRFComponent, answers: DocPosterior, spans: Sequence[TagSpan], rounds: int) -> list[Scored]:
     """Return spans of a text with their exact probabilities; those beyond so many rounds are left out."""
-    left, found = sorted(spans), list[Scored]()
+    left, scored = sorted(spans), list[Scored]()
     number = {tag: i for i, tag in enumerate(answers.tags)}
     for _ in range(rounds):
         chosen, rest, labels = list[TagSpan](), list[TagSpan](), np.zeros(int(answers.offsets[-1]), np.int32)
@@ -103,9 +103,9 @@ def probabilities(pipe: CRFComponent, answers: DocPosterior, spans: Sequence[Tag
             break
         places = [np.array(values, np.int64) for values in zip(*((s.start, s.end) for s in chosen), strict=True)]
         values = answers.distribution.span_probabilities(labels, places[0], places[1]).tolist()
-        found += [Scored(*span, value) for span, value in zip(chosen, values, strict=True)]
+        scored += [Scored(*span, value) for span, value in zip(chosen, values, strict=True)]
         left = rest
-    return found
+    return scored
 
 
 def _tags(answers: DocPosterior, runs: bool) -> list[Scored]:
@@ -115,8 +115,8 @@ def _tags(answers: DocPosterior, runs: bool) -> list[Scored]:
     bounds = [*(np.flatnonzero(labels[1:] != labels[:-1]) + 1), len(labels)]
     starts, ends = np.array([0, *bounds[:-1]], np.int64), np.array(bounds, np.int64)
     values = answers.distribution.span_probabilities(labels, starts, ends).tolist()
-    each = zip(starts.tolist(), ends.tolist(), values, strict=True)
-    return [Scored(start, end, answers.tags[labels[start]], value) for start, end, value in each]
+    places = zip(starts.tolist(), ends.tolist(), values, strict=True)
+    return [Scored(start, end, answers.tags[labels[start]], value) for start, end, value in places]
 
 
 def _other_tags(answers: DocPosterior) -> list[Scored]:

@@ -29,7 +29,7 @@ def exported(learner: Learner, decisions: Iterable[Decision], name: str) -> byte
         task = learner.pipe.annotation
         form = Form((task.column,), chunks_key(learner.nlp), (), {})
         write = make_write(COLUMNS, form, scores=False)
-        return "".join(write(_columns(learner, each), Document(0)) for each in decisions).encode("utf8")
+        return "".join(write(_columns(learner, decision), Document(0)) for decision in decisions).encode("utf8")
     pairs = [(decision, learner.doc(decision.text)) for decision in decisions]
     records = [record for pair in pairs for record in _RECORDS[name](*pair)]
     if name == "label-studio":
@@ -69,10 +69,10 @@ def _doccano(decision: Decision, doc: Doc) -> list[dict[str, Any]]:
 
 
 def _label_studio(decision: Decision, doc: Doc) -> list[dict[str, Any]]:
-    text, found = doc.text, []
+    text, regions = doc.text, []
     for number, (start, end, label) in enumerate(decision.pins.spans):
-        found.append(region(text, *_bounds(doc, start, end), label, f"s{number}"))
-    annotation = {"result": found, "was_cancelled": bool(missing_tokens(decision.pins))}
+        regions.append(region(text, *_bounds(doc, start, end), label, f"s{number}"))
+    annotation = {"result": regions, "was_cancelled": bool(missing_tokens(decision.pins))}
     return [{"data": {"text": text}, "annotations": [annotation]}]
 
 

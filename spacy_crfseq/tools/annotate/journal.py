@@ -238,8 +238,8 @@ class State:
         key, _ = self._stack.pop()
         self._drop(key)
         if any(other == key for other, _ in self._stack):  # decided before: all in the order that it had
-            for each in self._stack:
-                self._put(*each)
+            for entry in self._stack:
+                self._put(*entry)
 
     def last(self) -> tuple[str, Decision | TextTokens] | None:
         """Return the text that undoing would reopen: its key, and its decision or, if it was skipped, itself."""

@@ -185,18 +185,18 @@ class Learner:
         if not decisions:
             return HeldOutScores()
         docs = self.ready(self.doc(decision.text) for decision in decisions)
-        found = predicted(pipe, docs, self.runs)
+        of_docs = predicted(pipe, docs, self.runs)
         gold = [list(decision.pins.spans) for decision in decisions]
         hidden = [missing_tokens(decision.pins) for decision in decisions]
         kept = [
             [s for s in spans if out.isdisjoint(range(s.start, s.end))]
-            for spans, out in zip(found, hidden, strict=True)
+            for spans, out in zip(of_docs, hidden, strict=True)
         ]
         names = list(dict.fromkeys([*labels, *(span.label for spans in (*gold, *kept) for span in spans)]))
         counts = span_counts(gold, kept, names)
         value, low, high = (float(x) for x in interval(counts.sum(1), f1))
-        each = f1(counts.sum(0).astype(np.float64))
-        by_label = {name: None if math.isnan(f) else f for name, f in zip(names, each.tolist(), strict=True)}
+        shares = f1(counts.sum(0).astype(np.float64))
+        by_label = {name: None if math.isnan(f) else f for name, f in zip(names, shares.tolist(), strict=True)}
         return HeldOutScores(_or_none(value), _or_none(low), _or_none(high), len(decisions), by_label)
 
     def save(self, folder: Path, pipe: CRFComponent, learned: Sequence[Decision], held_out: Sequence[Decision]) -> None:
@@ -282,9 +282,9 @@ def expected_gain(curve: Sequence[Mapping[str, Any]], ahead: int = AHEAD) -> flo
     best: tuple[float, float] | None = None
     for c in (0.25, 0.5, 0.75, 1.0):
         table = np.stack([np.ones_like(n), -(n**-c)], 1) * np.sqrt(weight)[:, None]
-        found = np.linalg.lstsq(table, y * np.sqrt(weight), rcond=None)[0]
-        error = float(((table @ found - y * np.sqrt(weight)) ** 2).sum())
-        gain = float(max(found[1], 0.0) * (n[-1] ** -c - (n[-1] + ahead) ** -c))
+        solution = np.linalg.lstsq(table, y * np.sqrt(weight), rcond=None)[0]
+        error = float(((table @ solution - y * np.sqrt(weight)) ** 2).sum())
+        gain = float(max(solution[1], 0.0) * (n[-1] ** -c - (n[-1] + ahead) ** -c))
         best = (error, gain) if best is None or error < best[0] else best
     return None if best is None else best[1]
 
@@ -310,5 +310,5 @@ def time_model(rows: Sequence[tuple[float, float, float, float]]) -> NDArray[np.
     noise = max(float(np.var(seconds)), 1e-6) / max(float(np.mean(seconds)) ** 2, 1e-6)
     ridge = STRENGTH * max(noise, 0.05) * np.eye(4) * float(np.mean((x**2).sum(1)))
     factors = np.linalg.solve(x.T @ x + ridge, x.T @ seconds + ridge @ np.ones(4))
-    found: NDArray[np.float64] = PRIOR * np.clip(factors, 0.05, 20)
-    return found
+    fitted: NDArray[np.float64] = PRIOR * np.clip(factors, 0.05, 20)
+    return fitted

@@ -82,21 +82,21 @@ class Pool:
 
     def _read(self, source: TextFile, stamp: tuple[int, int]) -> TextFile:
         grows, ended = source.stamp not in (None, stamp), _is_ended(source)
-        found, last = set[int](), Document(0)
+        numbers, last = set[int](), Document(0)
         for document in checked(read_documents(source.path, source.layout), source.path, empty=""):
-            found |= self._add(source.path, last)
+            numbers |= self._add(source.path, last)
             last = document
         waits = grows and not (ended and _stamp(source.path) == stamp)
         if not waits:
-            found |= self._add(source.path, last)
-        return source._replace(stamp=stamp, waits=waits, texts=frozenset(found))
+            numbers |= self._add(source.path, last)
+        return source._replace(stamp=stamp, waits=waits, texts=frozenset(numbers))
 
     def _add(self, path: Path, document: Document) -> set[int]:
         """Add a text and return its number, or nothing if it is blank."""
         if document.sentences:
             words = tuple(intern(word) for sentence in document.sentences for word in sentence.words)
             spaces = [sentence.spaces for sentence in document.sentences]
-            flags = None if spaces[0] is None else bytes(space for each in spaces for space in each or ())
+            flags = None if spaces[0] is None else bytes(space for of_sentence in spaces for space in of_sentence or ())
             item: str | tuple[tuple[str, ...], bytes | None] = (words, flags)
             blank = all(map(str.isspace, words))
         else:

@@ -150,8 +150,8 @@ class Project:
                 raise ConfigError(f"{self.folder} was begun with {name} {before.get(name)}, not {value}.")
         if not before:
             self.journal.add({"kind": "begin", "version": VERSION, "settings": settings})
-        known = dict.fromkeys([*(self.learner.source.labels if self.learner.source else ()), *labels])
-        self.add_labels([label for label in known if label not in self.state.labels])
+        names = dict.fromkeys([*(self.learner.source.labels if self.learner.source else ()), *labels])
+        self.add_labels([label for label in names if label not in self.state.labels])
 
     def start(self) -> None:
         """Begin to learn."""
@@ -454,13 +454,13 @@ class Project:
         self._saved = time.monotonic()
 
 
-def value_for_time(found: Worth, seconds: NDArray[np.float64]) -> NDArray[np.float64]:
+def value_for_time(worth: Worth, seconds: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the entropy of texts for each second of a user.
 
     seconds: Those for a text, a token, a span and an action.
     Settles, Craven & Friedland (2008), "Active learning with real annotation costs".
     """
-    actions = 1 + found.wrong + 2 * found.missed
-    cost = np.column_stack([np.ones(len(actions)), found.tokens, found.spans, actions]) @ seconds
-    value: NDArray[np.float64] = found.entropy / cost
+    actions = 1 + worth.wrong + 2 * worth.missed
+    cost = np.column_stack([np.ones(len(actions)), worth.tokens, worth.spans, actions]) @ seconds
+    value: NDArray[np.float64] = worth.entropy / cost
     return value

@@ -134,13 +134,13 @@ class AnnotatedFile(Pool):
         binary.from_disk(self.path)
         for i, (old, doc) in enumerate(zip(self.decisions, docs, strict=True)):
             if old.key in changed:
-                one = DocBin(store_user_data=True)
-                one.attrs = binary.attrs
-                one.add(self.learner.gold(old._replace(pins=changed[old.key]), doc))
+                single = DocBin(store_user_data=True)
+                single.attrs = binary.attrs
+                single.add(self.learner.gold(old._replace(pins=changed[old.key]), doc))
                 for name in ("tokens", "cats", "span_groups"):
-                    getattr(binary, name)[i] = getattr(one, name)[0]
-                binary.user_data[i] = one.user_data[0] if doc.user_data else None
-                binary.strings |= one.strings
+                    getattr(binary, name)[i] = getattr(single, name)[0]
+                binary.user_data[i] = single.user_data[0] if doc.user_data else None
+                binary.strings |= single.strings
         binary.store_user_data = any(data is not None for data in binary.user_data)
         return binary
 
@@ -253,7 +253,7 @@ def likely_errors(learner: Learner, corpus: AnnotatedFile, path: Path) -> list[d
             _check(entry)
         if saved["corpus"] == mark:
             return saved["texts"]  # type: ignore[no-any-return]
-    texts, labels, found = corpus.decisions, corpus.labels(), list[dict[str, Any]]()
+    texts, labels, entries = corpus.decisions, corpus.labels(), list[dict[str, Any]]()
     parts = folds([decision.text.words for decision in texts], FOLDS)
     for held in tqdm(parts, unit=" folds", disable=None, leave=False, file=sys.stderr):
         pipe = learner.train([texts[i] for i in np.setdiff1d(np.arange(len(texts)), held)], labels)
@@ -273,10 +273,10 @@ def likely_errors(learner: Learner, corpus: AnnotatedFile, path: Path) -> list[d
                 "spans": spans,
                 "offers": [other for other in others if other[:3] not in gold.pins.spans],
             }
-            found.append(entry)
-    found.sort(key=lambda entry: -entry["odds"])
-    write_json(path, {"corpus": mark, "texts": found})
-    return found
+            entries.append(entry)
+    entries.sort(key=lambda entry: -entry["odds"])
+    write_json(path, {"corpus": mark, "texts": entries})
+    return entries
 
 
 def _scored(entry: Mapping[str, Any]) -> Decoding:
