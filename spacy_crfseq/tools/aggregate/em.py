@@ -63,7 +63,7 @@ class DawidSkene:
     smoothing: float = 0.1
     unsaid: float = 0.3
     max_iterations: int = 50
-    tolerance: float = 1e-5
+    tolerance: float = 1e-4
 
     def __post_init__(self) -> None:
         name = type(self).__name__
@@ -150,6 +150,9 @@ def learn(
 ) -> LabelModel:
     """Return the label model that EM finds, from votes without true labels, or with some.
 
+    A source with all the votes of another is taken to copy it: given the other, its votes are certain and say nothing.
+    As an independent witness, it would make EM believe the errors of the two.
+
     constraints (Constraints): Which labels may follow each other, and which are outside of spans.  Without steps, they
         do not matter for learning, only for the distribution of the true labels.
     gold (Ints | None): [T] true labels, `MISSING` where unknown.
@@ -158,6 +161,10 @@ def learn(
     RAISES DataError: If gold labels are not labels, or the constraints leave a sequence without any labelling.
     """
     check_gold(votes, gold)
+    copies = votes.originals() != np.arange(len(votes.names))
+    if copies.any():
+        model = learn(votes.without(copies), constraints, method, gold, start, n_threads)
+        return model._replace(votes=np.where(copies[:, None, None, None], 0.0, model.votes))
     model = start or _first_model(votes, constraints, method, gold, n_threads)
     model = model._replace(constraints=constraints if method.steps else _free(constraints))
     parts, cells, values = list(shards(votes.offsets, votes.n_labels)), model.cells(votes), list[float]()

@@ -31,7 +31,7 @@ class LabelModel(NamedTuple):
     """The parameters of a label model, for the votes of the sources that it was learned from.
 
     votes (Array): [S, P, L, L] log P(vote | true label), the true label last.  P is 1, or L + 1 where votes depend on
-        the source's vote before, which is none in the last case.
+        the source's vote before, which is none in the last case; 0 for a source that copies another.
     steps, start, end (Array): [L, L], [L], [L] log P of the next label, the first label and the end.
     emissions (Array): [L] log P of the label of a token in a model without steps, else 0.
     constraints (Constraints): Which labels may follow each other.

@@ -8,6 +8,7 @@ Only votes are stored, so thousands of sources that have seen a few texts each t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -50,6 +51,24 @@ class Votes(NamedTuple):
     def tokens(self) -> Offsets:
         """The token of each vote [V]."""
         return np.repeat(np.arange(self.n_tokens), np.diff(self.ptr))
+
+    def originals(self) -> Ints:
+        """Return for each source [S] the number of the first one with all the same votes, often its own."""
+        order = np.argsort(self.sources, kind="stable")
+        ends = np.cumsum(np.bincount(self.sources, minlength=len(self.names)))
+        tokens, labels, seen = self.tokens[order], self.labels[order], dict[bytes, int]()
+        result = np.arange(len(self.names), dtype=np.int32)
+        for source, (first, last) in enumerate(pairwise([0, *ends.tolist()])):
+            if first < last:
+                key = tokens[first:last].tobytes() + labels[first:last].tobytes()
+                result[source] = seen.setdefault(key, source)
+        return result
+
+    def without(self, sources: Bools) -> Votes:
+        """Return the votes as if the sources marked in [S] said nothing."""
+        kept = ~sources[self.sources]
+        ptr = np.append(0, np.cumsum(kept))[self.ptr].astype(np.int64)
+        return self._replace(ptr=ptr, sources=self.sources[kept], labels=self.labels[kept])
 
     def previous(self) -> Ints:
         """Return the label that the source of each vote [V] gave the token before, L if it gave none in the sequence.

@@ -295,6 +295,19 @@ def test_two_sources_that_copy_are_named() -> None:
     assert find_copies(learn(independent, IOB2, HiddenMarkov()), independent) == []
 
 
+@pytest.mark.parametrize("method", MODELS)
+@pytest.mark.parametrize("copied", range(4))
+def test_a_source_that_comes_twice_is_named_and_changes_no_label(method: DawidSkene, copied: int) -> None:
+    offsets, _, table = draw(200, [confusion(right) for right in RIGHTS])
+    alone = votes_of_table(table, offsets, names(4), 3)
+    votes = votes_of_table(np.concatenate([table, table[copied][None]]), offsets, names(5), 3)
+    model = learn(votes, IOB2, method)
+    pairs = [(pair.first, pair.second) for pair in find_copies(model, votes)]
+    assert pairs == [(f"source {copied}", "source 4")]
+    expected = learn(alone, IOB2, method).lattice(alone).marginals()
+    np.testing.assert_allclose(model.lattice(votes).marginals(), expected, rtol=1e-9, atol=1e-12)
+
+
 def test_the_report_on_sources_agrees_with_counts_by_hand() -> None:
     table = [[0, 1, 2, 0, ABSTAIN], [0, 1, 0, 0, 1], [ABSTAIN] * 5]
     votes = votes_of_table(table, [0, 5], ["rules", "list", "nothing"], 3)
