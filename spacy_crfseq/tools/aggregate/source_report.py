@@ -176,7 +176,8 @@ def find_copies(model: LabelModel, votes: Votes, gold: Ints | None = None) -> li
     places = np.full(len(votes.names), -1, np.int32)
     compared = np.sort(by_votes)
     places[compared] = np.arange(len(compared))
-    out, table = np.zeros((4, len(compared), len(compared))), np.exp(model.votes[votes.originals()].reshape(model.table.shape))
+    out = np.zeros((4, len(compared), len(compared)))
+    table = np.exp(model.votes[votes.originals()].reshape(model.table.shape))
     sources, cells = places[votes.sources], model.cells(votes)
     for tokens, shares in _sample(model, votes, gold):
         add_agreements(tokens, votes.ptr, sources, votes.labels, cells, table, shares, out)
