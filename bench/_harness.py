@@ -181,7 +181,7 @@ def in_process(work: str, *args: Any, env: Mapping[str, str] | None = None) -> A
 
 
 def run_command(command: list[str], env: Mapping[str, str] | None = None) -> str:
-    """Return what a command printed.  Raises Skip with its last words where it fails."""
+    """Return the output of a command.  Raises Skip with its last words where it fails."""
     full_env = {**os.environ, **ONE_THREAD, **(env or {})}
     done = subprocess.run(command, cwd=ROOT, env=full_env, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -134,7 +134,7 @@ def _ours(torch: Any, problem: Problem) -> Callable[[], float]:
 
 
 def _nothing(torch: Any, problem: Problem) -> Callable[[], float]:
-    """Return what bounds all functions of Python: the work of `_training` with one that computes nothing."""
+    """Return the bound of all functions of Python: the work of `_training` with one that computes nothing."""
 
     class Nothing(torch.autograd.Function):  # type: ignore[misc]
         """Zero, with gradients of zero that exist already."""

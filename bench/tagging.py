@@ -192,7 +192,7 @@ def _train_crfsuite(task: Task, attributes: Callable[[Sentence], list[list[str]]
 
 
 def _peers(path: str, test: Task, attributes: Callable[[Sentence], list[list[str]]]) -> dict[str, Any]:
-    """Return what each peer does, all with CRFsuite's model."""
+    """Return the work of each peer, all with CRFsuite's model."""
     pycrfsuite = need("pycrfsuite")
     tagger = pycrfsuite.Tagger()
     tagger.open(path)

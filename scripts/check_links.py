@@ -67,7 +67,7 @@ class _Reader(HTMLParser):
         self.page = Page([], [], set())
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note what an element refers to, and its name."""
+        """Note the targets and the name of an element."""
         attributes = dict(attrs)
         for name in ("id", "name"):
             if attributes.get(name):
@@ -81,7 +81,7 @@ class _Reader(HTMLParser):
 
 
 def read(file: Path) -> Page:
-    """Return what a page of HTML refers to."""
+    """Return the links of a page of HTML."""
     reader = _Reader()
     text = file.read_text(encoding="utf8")
     reader.feed(text)
@@ -90,7 +90,7 @@ def read(file: Path) -> Page:
 
 
 def problems(site: Path) -> Iterator[str]:
-    """Yield what is wrong with links and loads within a built site."""
+    """Yield the faults of links and loads within a built site."""
     pages = {file.resolve(): read(file) for file in sorted(site.rglob("*.html"))}
     if not pages:
         yield f"{site} has no pages: build the documentation first"

@@ -8,7 +8,8 @@ Prints ``file:line: "text": advice`` and ends with 1 if there is a finding.  Thr
 ``scripts/style.txt``, four rules about Markdown (sentences have no more than 40 words, a capital letter at the start,
 no code at the start; a page of docs/ begins with what it is for), and proselint, which runs offline.  Of Python files,
 docstrings and comments are checked against the word list; ``--count`` prints the number of findings for each file.
-Variables of the package, the scripts and the benchmarks are not called `NAMELESS`, which says nothing of a value.
+Variables of the package, the scripts and the benchmarks are not called `NAMELESS`, which says nothing of a value, and
+their docstrings name the thing after the verb: no "Return what ...".
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def masked(text: str) -> str:
 
 
 def words(name: str, text: str, first: int = 1) -> Iterator[Finding]:
-    """Yield what the word list has against a text whose first line has this number."""
+    """Yield the findings of the word list in a text whose first line has this number."""
     for pattern, advice in word_list():
         for match in pattern.finditer(text):
             yield Finding(name, first + text.count("\n", 0, match.start()), " ".join(match[0].split()), advice)
@@ -106,7 +107,7 @@ def sentences(name: str, text: str) -> Iterator[Finding]:
 
 
 def proselint(name: str, text: str) -> Iterator[Finding]:
-    """Yield what proselint finds in masked Markdown."""
+    """Yield the findings of proselint in masked Markdown."""
     from proselint.checks import __register__
     from proselint.config import DEFAULT
     from proselint.registry import CheckRegistry
@@ -131,7 +132,7 @@ def markdown(name: str, text: str) -> Iterator[Finding]:
 
 
 def comments(name: str, text: str) -> Iterator[Finding]:
-    """Yield what the word list has against the docstrings and comments of a Python file."""
+    """Yield the findings of the word list in the docstrings and comments of a Python file."""
     block, first = "", 0
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.STRING and token.string.startswith(('"""', 'r"""')):
@@ -144,7 +145,7 @@ def comments(name: str, text: str) -> Iterator[Finding]:
 
 
 def names(name: str, text: str) -> Iterator[Finding]:
-    """Yield the variables and parameters of a Python file whose names say nothing of their values."""
+    """Yield the variables of a Python file that are called `NAMELESS`, and docstrings that name nothing."""
     tree = ast.parse(text)
     fields = {statement.target for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for statement in node.body
               if isinstance(statement, ast.AnnAssign)}  # fmt: skip
@@ -153,10 +154,12 @@ def names(name: str, text: str) -> Iterator[Finding]:
         called = node.id if stored else node.arg if isinstance(node, ast.arg) else ""
         if called in NAMELESS:
             yield Finding(name, node.lineno, called, "name the value that the variable holds")
+        if isinstance(node, ast.FunctionDef) and re.match(r"\w+ what\b", ast.get_docstring(node) or ""):
+            yield Finding(name, node.lineno, f"{node.name}: ... what", "name the thing after the verb")
 
 
 def config_comments(name: str, text: str) -> Iterator[Finding]:
-    """Yield what the word list has against the comments of a config or YAML file."""
+    """Yield the findings of the word list in the comments of a config or YAML file."""
     kept = re.sub(r"^(?![^\n]*(#|help:|description:)).*$|^#  .*$", "", text, flags=re.MULTILINE)
     yield from words(name, kept)
 

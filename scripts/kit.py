@@ -192,7 +192,7 @@ def save(folder: Path, name: str, entry: Mapping[str, Any]) -> None:
 
 
 def machine() -> dict[str, Any]:
-    """Return what a reader must know of the machine and the software."""
+    """Return a description of the machine and the software."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
         "cpu": _cpu_model(),

@@ -316,7 +316,7 @@ class Chain:
 
 
 def _array(name: str, given: ArrayLike) -> NDArray[Any]:
-    """Return what was given as an array, without a copy where it has one."""
+    """Return an array of the values that were given, without a copy where they are one."""
     if isinstance(given, np.ma.MaskedArray):
         raise DataError(f"{name} must not be a masked array; give its `data`, and which tokens count as `mask`.")
     try:

@@ -248,7 +248,7 @@ class TextLoss(NamedLoss, Protocol):
     """A loss that depends on what it reads from texts, too."""
 
     def read(self, docs: Sequence[Any], gold: Sequence[Any]) -> NDArray[Any]:
-        """Return what the loss needs to know of the tokens of some Docs [T, ...]; it becomes `Batch.inputs`.
+        """Return facts on the tokens of some Docs [T, ...], which the loss needs; they become `Batch.inputs`.
 
         gold (Sequence[Doc]): The annotated Docs of the same texts.
         RAISES DataError: If the loss cannot learn from them.
@@ -446,7 +446,7 @@ class OnlineObjective(BatchObjective, Protocol):
         """Yield all sequences once, `size` at a time, shuffled by `rng`."""
 
     def chains(self, size: int, rng: np.random.Generator | None, n_threads: int) -> Iterator[ChainText] | None:
-        """Return what `minibatches` yields as texts of many mini-batches; None unless `ChainText` describes it.
+        """Return the sequences of `minibatches` as texts of many; None unless `ChainText` describes it.
 
         n_threads (int): Threads that prepare texts; each holds one in memory.
         """
@@ -575,10 +575,10 @@ class LearnedDecoder(Decoder, Stateful, Protocol):
     learned: bool
 
     def observe(self, posterior: Any, gold: Ints) -> Any:
-        """Return what to learn from the `Posterior` of a text new to its model; gold [T] is negative where unknown."""
+        """Return the evidence in the `Posterior` of a text new to its model; gold [T] is negative where unknown."""
 
     def learn(self, observed: Sequence[Any]) -> None:
-        """Learn from what `observe` returned."""
+        """Learn from the evidence that `observe` returned."""
 
     def span_probabilities(
         self, posterior: Any, labels: Ints, starts: Offsets, ends: Offsets, calibrated: Calibrated

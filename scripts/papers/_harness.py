@@ -40,7 +40,7 @@ def config(name: str) -> dict[str, Any]:
 
 
 def resolve(block: dict[str, Any]) -> dict[str, Any]:
-    """Return what the registered functions of a block make.  Raises Skip where one is not registered."""
+    """Return the objects that the registered functions of a block make.  Raises Skip where one is not registered."""
     from catalogue import RegistryError
     from spacy.util import registry
 

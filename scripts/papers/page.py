@@ -72,7 +72,7 @@ SOURCES: dict[str, str] = {}
 
 
 def section(name: str, source: str = "") -> Callable[[Callable[[Results], Section]], Callable[[Results], Section]]:
-    """Register what makes a section of the page from the results.
+    """Register a function that makes a section of the page from the results.
 
     source (str): Prefix of the names of its experiments; the section's name by default.
     """

@@ -260,7 +260,7 @@ def _unknown_key(key: str, keys: set[str]) -> str:
 
 
 def _unknown_section(path: Sequence[str], block: Any) -> str:
-    """Return what is wrong with the place of an override, and how to add a block; empty if it is there."""
+    """Return the fault of the place of an override, and how to add a block; empty if it is there."""
     for at, key in enumerate(path):
         here = ".".join(path[: at + 1])
         if not isinstance(block, dict):

@@ -135,7 +135,7 @@ def with_forms(words: Sequence[str], multiword: Iterable[MultiwordToken]) -> lis
 def checked(
     items: Iterable[Item | FormatError], path: Path, on_error: OnError | None = None, *, empty: str = "no sentence"
 ) -> Iterator[Item]:
-    """Yield what a reader has read.
+    """Yield the items that a reader has read.
 
     on_error (OnError | None): Receives the errors; None raises the first one and counts the others, see `Invalid`.
     empty (str): What is missing in a file without anything; an empty string if that may be.

@@ -196,7 +196,7 @@ def whole_lines(path: Path, begin: bytes) -> list[bytes]:
 
 
 def cut_line(path: Path) -> None:
-    """Remove what follows the last line feed of a file."""
+    """Remove the bytes after the last line feed of a file."""
     data = path.read_bytes()
     with path.open("rb+") as file:
         file.truncate(data.rfind(b"\n") + 1)

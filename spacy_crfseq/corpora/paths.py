@@ -80,7 +80,7 @@ def ending_of(path: Path) -> str:
 
 
 def _parts(path: Path) -> list[Path]:
-    """Return what stands between commas, unless there is a folder of this name."""
+    """Return the parts between commas, unless there is a folder of this name."""
     return [path] if path.exists() else [Path(part.strip()) for part in str(path).split(COMMA) if part.strip()]
 
 

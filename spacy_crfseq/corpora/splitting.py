@@ -64,7 +64,7 @@ class Splitter:
         return self.between == "nothing" or next(self._matches(word), [None])[0] == word
 
     def _add(self, text: str, words: list[str], spaces: list[bool]) -> None:
-        """Add what is between two matches, or before the first or after the last."""
+        """Add the text between two matches, or before the first or after the last."""
         if self.between == "nothing":  # which leaves a space
             spaces[-1:] = [True] * bool(words)
             return

@@ -50,7 +50,7 @@ class KernelCache:
         return str(self._folder)
 
     def load_overload(self, signature: Any, target: Any) -> Any:
-        """Return what numba had compiled for a signature, or None if there is no valid file."""
+        """Return the code that numba had compiled for a signature, or None if there is no valid file."""
         rtsys.initialize(
             target
         )  # numba's memory of arrays, which compiled code calls; compiling would import much more

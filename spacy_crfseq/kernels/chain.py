@@ -313,7 +313,7 @@ def _add_backward(transitions: Floats, length: int, limit: float, work: Sequence
 
 @inlined
 def _add_covariances(transitions: Floats, weight: float, work: SequenceArrays, sums: Sums, grad: Scores) -> None:
-    """Add what the recursions left, times a weight, to `grad`, shared transitions to counts."""
+    """Add the gradient that the recursions left, times a weight, to `grad`, shared transitions to counts."""
     covariances, alpha, messages, _, forward, _, counts = work
     d_emissions, d_transitions, d_start, d_end = grad
     length, n = d_emissions.shape

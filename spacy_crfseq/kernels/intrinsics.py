@@ -428,7 +428,7 @@ def _pair(size: int, scatter: bool) -> Any:
 
 
 def _on_rows(scatter: bool) -> Any:
-    """Return what `rows.add_token`, or `rows.scatter_token`, means."""
+    """Return the code of `rows.add_token`, or of `rows.scatter_token`."""
     wide, narrow = _pair(WIDE, scatter), _pair(NARROW, scatter)
 
     @compile_internal

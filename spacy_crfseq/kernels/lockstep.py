@@ -60,7 +60,7 @@ class PassArrays(NamedTuple):
 
 
 def workspace(text: ChainText, size: int, n_parts: int, n_threads: int, n_labels: int, dtype: Any) -> PassArrays:
-    """Return what the threads of a pass over a text in mini-batches of `size` sequences share."""
+    """Return the arrays that the threads of a pass over a text in mini-batches of `size` sequences share."""
     offsets = text.offsets
     owners, ends = np.full(len(offsets) - 1, -1), np.append(offsets[:-1:size], offsets[-1])
     divide(offsets, size, n_parts, owners)

@@ -159,7 +159,7 @@ class Lists(NamedTuple):
 
 @kernel
 def add_lists(first: int, last: int, lists: Lists, sums: Floats, table: Floats, weights: Floats, out: Floats) -> None:
-    """Add what tokens switch on to out [last - first, C]: rows of sums [B, C] and of table [H, C], and weights [D]."""
+    """Add the rows of tokens to out [last - first, C]: rows of sums [B, C] and of table [H, C], and weights [D]."""
     bags, bounds, ptr, ids, entries, places, columns = lists
     groups = bounds.shape[0] - 1
     size = bounds[groups]

@@ -39,7 +39,7 @@ DOUBLE = Limits(1e290, 1e-150, 1e140, 4e-304, 1e-13)
 
 @inlined
 def limits(array: Floats) -> Limits:
-    """Return what the numbers of an array can hold."""
+    """Return the limits of the numbers of an array."""
     return SINGLE if array.itemsize == 4 else DOUBLE
 
 

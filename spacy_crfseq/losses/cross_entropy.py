@@ -135,7 +135,7 @@ class _Targets(NamedTuple):
 
 
 def _targets(batch: Batch, tokens: Offsets, weights: NDArray[np.float64]) -> _Targets:
-    """Return what is known of some tokens of the batch, which are ascending; weights [N] are those of sequences."""
+    """Return the targets of some tokens of the batch, which are ascending; weights [N] are those of sequences."""
     shares, n_tokens = batch.candidates.shares, batch.n_tokens
     of_token = np.repeat(weights, np.diff(batch.offsets))
     soft, hard = np.zeros(n_tokens, np.bool_), np.zeros(n_tokens, np.bool_)

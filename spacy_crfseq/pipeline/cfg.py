@@ -137,7 +137,7 @@ def _languages() -> Iterator[Language]:
 
 
 def _referrers(objects: Sequence[Any]) -> list[Any]:
-    """Return what refers to objects, also those that were frozen, which Python's garbage collector does not list."""
+    """Return the objects that refer to some, also to frozen ones, which Python's garbage collector does not list."""
     if not _has_frozen():
         return gc.get_referrers(*objects)
     gc.unfreeze()

@@ -475,7 +475,7 @@ class CRFComponent(TrainablePipe):
         return model_file.pack(self.doc_model) if self._packed is None else self._packed
 
     def _loaded(self) -> None:
-        """Check what has been loaded, and begin without a training run."""
+        """Check the loaded settings, and begin without a training run."""
         self.doc_model.check_rules()
         self.training = Training(self.doc_model)
 

@@ -93,7 +93,7 @@ class Evaluator:
         return self._crf.at(theta).posterior(self._encoded, labels.constraints, self._allowed, rules=self._rules)
 
     def calibration(self, words: Posterior) -> CalibrationFit | None:
-        """Return what makes probabilities agree with frequencies, None if sequences have no probabilities.
+        """Return the calibration of probabilities, None if sequences have no probabilities.
 
         words (Posterior): The distribution of the labels of the words.
         """

@@ -89,7 +89,7 @@ def spacy_command() -> str:
 
 
 def check_command_line() -> None:
-    """Do what `check_overrides` does with the options of ``spacy train``, which does not.
+    """Check overrides as `check_overrides` does, with the options of ``spacy train``, which does not.
 
     The config is that of the file: spaCy's own forgets which components are sourced, and so what names the source.
     RAISES SystemExit: With the message, as spaCy's commands report mistakes.

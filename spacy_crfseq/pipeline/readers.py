@@ -482,7 +482,7 @@ class CorpusReader:
         return [self._part] if self._part else [FilePart(file) for file in corpus_files(self._settings.path)]
 
     def _each(self, nlp: Language, invalid: Invalid, make: Callable[["_Work"], Iterator[Any]]) -> Iterator[Any]:
-        """Yield what is made of the sentences of each file, note their errors, and warn of invalid tags at its end."""
+        """Yield the texts of the sentences of each file, note their errors, and warn of invalid tags at its end."""
         for part, note, sentences in self._read(nlp, invalid):
             builder = DocBuilder(nlp.vocab, replace(self._settings, path=part.path))
             yield from make(_Work(builder, sentences, note))

@@ -209,7 +209,7 @@ class Calibrate:
         self.then = then
 
     def __call__(self, nlp: Language) -> Language:
-        """Fit what makes the probabilities of each CRF that is trained agree with frequencies, and note it in its cfg.
+        """Fit the calibration of each CRF that is trained, and note it in its cfg.
 
         RAISES ConfigError: If the config of the pipeline names no dev corpus.
         """

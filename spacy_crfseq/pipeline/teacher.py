@@ -99,7 +99,7 @@ class Lesson(NamedTuple):
     merged: NDArray[np.float32]
 
     def read(self, docs: Sequence[Doc], temperature: float | None, least: float) -> Iterator[SoftLabels]:
-        """Yield what the teacher says of each Doc; arguments as of `create_teacher_reader`."""
+        """Yield the answers of the teacher for each Doc; arguments as of `create_teacher_reader`."""
         if isinstance(self.teacher, CRFComponent):
             answers = self.teacher.posterior(docs, temperature=temperature)
             answers.check_probabilities()
@@ -153,7 +153,7 @@ class TeacherReader:
             yield from map(Example, batch, gold)
 
     def _lessons(self, nlp: Language, teacher: Language) -> list[Lesson]:
-        """Return what the components learn, in the order of the teacher's."""
+        """Return the lessons of the components, in the order of the teacher's."""
         students = crfs_of(dict(nlp.pipeline), [self.component] if self.component else [], "The pipeline in training")
         pipes = {name: pipe for name, pipe in teacher.pipeline if isinstance(pipe, CRFComponent | Tagger)}
         lessons = list[Lesson]()
@@ -197,7 +197,7 @@ def copies(docs: Sequence[Doc], vocab: Vocab) -> list[Doc]:
 
 
 def lesson_of(name: str, task: Annotation, teacher: CRFComponent | Tagger, labels: Mapping[str, str]) -> Lesson:
-    """Return what a component learns from a component of a teacher.
+    """Return the lesson of a component from a component of a teacher.
 
     RAISES ConfigError: If `labels` names one that the teacher lacks, or its scheme says less than that of the task.
     """

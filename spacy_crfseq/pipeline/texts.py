@@ -297,7 +297,7 @@ def _unpacked(binary: Any, vocab: Vocab) -> Iterator[Any]:
 
 
 def _check_values(doc: Doc) -> None:
-    """Raise what spaCy raises at the use of a value: KeyError on an unknown string, ValueError on wrong entities."""
+    """Raise the error of spaCy at the use of a value: KeyError on an unknown string, ValueError on wrong entities."""
     from spacy.attrs import DEP, ENT_TYPE, LEMMA, MORPH, ORTH, TAG
 
     values: set[Any] = set(doc.to_array([ORTH, TAG, LEMMA, DEP, ENT_TYPE, MORPH]).ravel().tolist())

@@ -131,7 +131,7 @@ class PassSums:
         )
 
     def _listed(self, groups: list[Ints], ptr: Offsets, ids: Ints) -> kernels.rows.Lists:
-        """Return what kernels read of rows, given as ids [ptr[-1]], and of the bags of each group."""
+        """Return the arrays that kernels read of rows, given as ids [ptr[-1]], and of the bags of each group."""
         rows, nothing = self.rows, np.zeros(0, np.int32)
         bags = np.concatenate(groups, axis=1).ravel(), np.append(0, np.cumsum([ids.shape[1] for ids in groups]))
         if isinstance(rows, DenseRows):

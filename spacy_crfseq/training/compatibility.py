@@ -32,7 +32,7 @@ _BY_DEFAULT = frozenset({"value_and_grad", "minibatches"})
 
 
 def provided(loss: object) -> frozenset[str]:
-    """Return what a loss provides, the default if it does not say; see `Loss.provides`."""
+    """Return the abilities that a loss provides, the default if it names none; see `Loss.provides`."""
     provides: frozenset[str] = getattr(loss, "provides", _BY_DEFAULT)
     return provides
 

@@ -50,12 +50,13 @@ def test_variables_and_parameters_without_a_name_of_their_own_are_found_and_fiel
     known: int
 
 def score(gold, known):
+    '''Return what is right.'''
     found = [each for each in gold]
     for one, (thing, other) in enumerate(found.known):
         print(lambda ones: other)
 """
     assert [(finding.line, finding.text) for finding in sorted(check_style.names("score.py", text))] == [
-        (4, "known"), (5, "each"), (5, "found"), (6, "one"), (6, "thing"), (7, "ones"),
+        (4, "known"), (4, "score: ... what"), (6, "each"), (6, "found"), (7, "one"), (7, "thing"), (8, "ones"),
     ]  # fmt: skip
 
 

@@ -63,7 +63,7 @@ def score_of(row: Row, name: str) -> float:
 
 
 def kept_section(name: str, choose: Callable[[list[Row]], Row], results: Results) -> Section:
-    """Return what an L1 norm leaves of each pattern of features, beside the published numbers."""
+    """Return the weights that an L1 norm leaves of each pattern of features, beside the published numbers."""
     row, published = choose(found(results, f"{name}-sparse")), paper_cells(f"{name}-sparse")
     titles = ("weights", "left", "share left")
     head = ["pattern", *(f"{title}, {whose}" for title in titles for whose in ("published", "ours"))]

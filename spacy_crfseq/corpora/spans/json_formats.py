@@ -85,7 +85,7 @@ def _keys_of(entry: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _weight(entry: Mapping[str, Any]) -> float:
-    """Return what a record has under "weight", or as a number under "meta", "weight"; 1 if it has neither."""
+    """Return the weight of a record: under "weight", or a number under "meta", "weight"; 1 if it has neither."""
     meta = entry.get("meta")
     noted = meta.get("weight") if isinstance(meta, dict) else None  # in a text, it is the user's own
     weight = entry.get("weight", noted if type(noted) in (int, float) else 1.0)

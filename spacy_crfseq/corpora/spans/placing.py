@@ -132,7 +132,7 @@ def _mark(tags: list[str], place: range, label: str) -> None:
 
 
 def _mismatch(span: CharSpan, tokens: TokenBounds, text: str) -> str:
-    """Return what is wrong with a span, an empty string if nothing is."""
+    """Return the fault of a span, an empty string if there is none."""
     if not 0 <= span.start < span.end <= len(text):
         return f"is outside the {len(text)} characters of the text"
     if span.text and not written_alike(text[span.start : span.end], span.text):

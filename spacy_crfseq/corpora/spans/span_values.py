@@ -125,7 +125,7 @@ def _shown(value: Any) -> str:
 
 
 def _advice(value: Any) -> str:
-    """Return what is wrong with texts of spans without positions, else with labels of whole texts."""
+    """Return the fault of texts of spans without positions, else with labels of whole texts."""
     items = [*value.values()] if isinstance(value, dict) else value if isinstance(value, list) else []
     texts = [_first(item, PHRASES) if isinstance(item, dict) else item for item in items]
     if items and all(isinstance(item, (str, list)) for item in items):

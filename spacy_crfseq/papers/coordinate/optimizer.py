@@ -224,7 +224,7 @@ class Descent:
     def visits(
         self, rng: np.random.Generator | None, single: bool, zeros: bool
     ) -> Iterator[tuple[sparse_chains.RowOccurrences, kernels.Visit]]:
-        """Yield what single kernel calls visit, in a random order if there is a generator."""
+        """Yield the rows that single kernel calls visit, in a random order if there is a generator."""
         for rows in (self.state, self.pair):
             costs = np.diff(rows.row_ptr) * (rows.width if single else 1)
             order = np.arange(len(costs)) if rng is None else rng.permutation(len(costs))

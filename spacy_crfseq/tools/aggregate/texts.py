@@ -132,7 +132,7 @@ def _types(by_source: Mapping[str, SourceTags], gold: SourceTags | None, labels:
 
 
 def _numbers(source: SourceTags, tags: Sequence[str], unsaid: int) -> Ints:
-    """Return what a source says [T] as numbers of tags; `unsaid` where it says nothing."""
+    """Return the tags of a source [T] as numbers; `unsaid` where it says nothing."""
     numbers = {tag: number for number, tag in enumerate(tags)}
     table = np.array([*(numbers.get(name, source.other) for name in source.names), ABSTAIN], np.int32)
     result: Ints = table[source.tags]  # the last one where it abstains

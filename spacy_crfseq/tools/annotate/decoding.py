@@ -141,7 +141,7 @@ class Worth(NamedTuple):
 
 
 def worth(pipe: CRFComponent, docs: Sequence[Doc]) -> Worth:
-    """Return what texts would teach and cost."""
+    """Return the worth of texts: how much they would teach and cost."""
     answers = pipe.posterior(docs, preset=True)
     sizes = np.diff(answers.doc_offsets)
     home, spans, p = np.repeat(np.arange(len(docs)), sizes), answers.all_spans, answers.all_probabilities

@@ -44,7 +44,7 @@ class Pins(NamedTuple):
 
     @classmethod
     def of(cls, value: Any, n_tokens: int) -> Pins:
-        """Return what a JSON object says about a text.  RAISES DataError: If it is malformed or contradicts itself."""
+        """Return the pins in a JSON object.  RAISES DataError: If it is malformed or contradicts itself."""
         said = object_of(value, "an annotation")
         spans, wrong = (_spans(said.get(name, []), name, n_tokens) for name in ("spans", "wrong"))
         outside, unknown = (

@@ -42,7 +42,7 @@ class SaidText(NamedTuple):
 
 
 def read_labelled(path: Path, learner: Learner) -> dict[str, SaidText]:
-    """Return what sources say about the texts of an output of `aggregate`, by the keys of a pool.
+    """Return the labels by sources of the texts of an output of `aggregate`, by the keys of a pool.
 
     RAISES CrfError: If the file cannot be read, or no text has labels of sources.
     """
@@ -147,7 +147,7 @@ class OfSources(Project):
     _rank = _order
 
     def note(self, item: Item) -> str:
-        """Return what each source has found in a text; nothing if it is held out."""
+        """Return the spans of each source in a text; none if it is held out."""
         text = None if item.held_out else self.texts.get(item.key)
         return "" if text is None else text.said
 

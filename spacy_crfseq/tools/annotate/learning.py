@@ -101,7 +101,7 @@ class Learner:
         self.source = self._copy(self.pipe) if model else None
 
     def first(self) -> CRFComponent | None:
-        """Return what predicts before there are decisions: the component of the trained pipeline, if there is one."""
+        """Return the first predictor, before there are decisions: the component of the trained pipeline, if any."""
         return None if self.source is None else self._copy(self.source)
 
     def _copy(self, pipe: CRFComponent) -> CRFComponent:

@@ -255,11 +255,11 @@ class Project:
             return item
 
     def note(self, item: Item) -> str:
-        """Return what the page says about a text."""
+        """Return the note of the page on a text."""
         return ""
 
     def decode(self, item: Item, pins: Pins) -> tuple[Decoding, int | None]:
-        """Return what the model makes of a text under what the user says, and its number of texts; None for no model.
+        """Return the answers of the model for a text, given those of the user, and how many texts it has learned.
 
         RAISES DataError: On a label that the project does not have, and on what is impossible.
         """

@@ -103,7 +103,7 @@ CHANGES: dict[str, Callable[[Project, dict[str, Any]], object]] = {
 
 
 def answer(project: Project, what: str, body: dict[str, Any]) -> dict[str, Any]:
-    """Do what the page asks, and return what it shows then."""
+    """Act on a request of the page, and return its next state."""
     if what == "decode":
         item = project.item(body["tab"], body["key"], body.get("held_out") is True)
         decoding, texts = project.decode(item, Pins.of(body["pins"], len(item.doc)))

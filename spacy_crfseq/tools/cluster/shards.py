@@ -324,7 +324,7 @@ def number(shard: Shard, keys: Both) -> Shard:
 
 
 def observe(shard: Shard, recipe: Recipe, tags: Sequence[str], support: str) -> Observed:
-    """Return what a shard needs weights for, given the tags of the model, and "all" or "observed"."""
+    """Return the needs of a shard for weights, given the tags of the model, and "all" or "observed"."""
     with LOCK:
         model = recipe.model(tags)
         corpus, terms = number_tags(model, shard.corpus, shard.terms, shard.partials)
@@ -521,7 +521,7 @@ class Shards:
         )  # fmt: skip
 
     def facts(self) -> dict[str, str]:
-        """Return what must be the same where a run continues."""
+        """Return the facts that must be the same where a run continues."""
         return {SHARDS: str(self.n_shards)}
 
     def finish(self, model: DocModel) -> None:

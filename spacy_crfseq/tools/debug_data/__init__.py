@@ -192,7 +192,7 @@ def _look_at_file(
 
 
 def _of_scores(path: Path, notes: Notes) -> Finding:
-    """Return what the scores of spans are in a file that is read without a least score."""
+    """Return a description of the scores of spans in a file that is read without a least score."""
     below = f"{notes.n_doubtful:,} of them below {DOUBTFUL:g}"
     text = (
         f"{path}: {count_of(notes.n_scored, 'span')} with a score from {notes.lowest:g} to {notes.highest:g}, {below}."

@@ -296,7 +296,7 @@ class CorpusCounts:
 
 
 def _source_of(sentence: Sentence) -> str:
-    """Return what says where a text comes from: the column or key "source", or its file."""
+    """Return the origin of a text: the column or key "source", or its file."""
     column = sentence.columns.get(SOURCE)
     return (column[0] if column else sentence.comments.get(SOURCE)) or sentence.file
 

@@ -534,7 +534,7 @@ def make_config(
 
 
 def left_out(settings: ConfigSettings) -> list[str]:
-    """Return what the config lacks because packages are not installed, with the commands that install them."""
+    """Return the parts that the config lacks without some packages, with the commands that install them."""
     languages = LATIN if "ner" in settings.tasks else WITH_CLASSES
     if settings.goal == "small" or settings.lang not in languages or lookups_languages():
         return []

@@ -125,7 +125,7 @@ class Interface(NamedTuple):
 
 
 def interface_of(config: str | None) -> Interface:
-    """Return what a labelling interface, in XML, says.  RAISES DataError: If it has no labels of a text."""
+    """Return the interface that an XML text describes.  RAISES DataError: If it has no labels of a text."""
     if not config:
         return Interface()
     if "<!" in config.replace("<!--", ""):

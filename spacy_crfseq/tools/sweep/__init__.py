@@ -169,7 +169,7 @@ class Sweep:
         return sorted(self.results.values(), key=self._rank, reverse=True)
 
     def _rank(self, result: CombinationResult) -> tuple[float, int]:
-        """Return what orders results: the mean score, and among equal ones the place in the grid."""
+        """Return the key that orders results: the mean score, and among equal ones the place in the grid."""
         return result.score, -self._order.setdefault(result.key, len(self._order))
 
     @property
@@ -226,7 +226,7 @@ class Sweep:
         return Candidate(combination, config, encoding_of(combination, pipe))
 
     def run(self, study: Any, candidates: list[Candidate], trials: int, jobs: int) -> None:
-        """Train what has no result yet; keep each result, and the model of the best.
+        """Train the candidates without a result; keep each result, and the model of the best.
 
         candidates (list[Candidate]): The grid; if it is empty, the study samples until it has as many `trials`.
         jobs (int): Combinations to train at once, see `at_once`.
@@ -302,7 +302,7 @@ class Sweep:
         return (candidate, trial, bench), partial(_train, bench, candidate, self._seeds, os.getpid())
 
     def _note(self, candidate: Candidate, bench: Any, outcome: Any) -> CombinationResult:
-        """Record what training a candidate has given, and keep its model if it is the best."""
+        """Record the result of training a candidate, and keep its model if it is the best."""
         settings = candidate.combination.settings
         if isinstance(outcome, Exception):
             text = str(outcome) if isinstance(outcome, CrfError) else f"{type(outcome).__name__}: {outcome}"

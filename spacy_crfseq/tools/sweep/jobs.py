@@ -25,7 +25,7 @@ def at_once(wanted: int) -> int:
 
 
 def run_calls(calls: Iterator[tuple[Any, Call]], n: int) -> Generator[tuple[Any, Any], None, None]:
-    """Yield what names each call, and its result or the exception that it raised, as they end; `n` run at a time.
+    """Yield the name of each call, and its result or the exception that it raised, as they end; `n` run at a time.
 
     A call is taken from `calls` only when it begins.  Whoever leaves the iteration ends the processes at work.
     """

@@ -96,7 +96,7 @@ def tell(study: Any, trial: Any, result: CombinationResult | None) -> None:
 
 
 def suggest(trial: Any, key: str, values: Choices) -> Any:
-    """Return what a trial has for a setting: the number of a value of a list, or a value of a range."""
+    """Return the value of a trial for a setting: the number of a value of a list, or a value of a range."""
     if isinstance(values, Range):
         whole = type(values.low) is type(values.high) is int
         return (trial.suggest_int if whole else trial.suggest_float)(key, values.low, values.high, log=values.log)

@@ -57,7 +57,7 @@ def _added(
     c: int, own: int, size: int, itself: int, near: Ints, classes_near: Ints, n_found: Ints, both: Ints, sizes: Offsets,
     table: Floats,
 ) -> float:  # fmt: skip
-    """Return what the objective gains when a word, taken out of its own class, is put into the class c."""
+    """Return the gain of the objective when a word, taken out of its own class, is put into the class c."""
     gain = 0.0
     for side in range(2):
         for other in classes_near[side, : n_found[side]]:
@@ -158,7 +158,7 @@ def _shared(u: int, v: int, table: Floats) -> float:
 
 @inlined
 def _beside(i: int, j: int, x: int, both: Ints, table: Floats) -> float:
-    """Return what the counts of bigrams with the class x add to the change by the merging of i and j."""
+    """Return the share of the counts of bigrams with the class x in the change by the merging of i and j."""
     return _shared(both[0, i, x], both[0, j, x], table) + _shared(both[1, i, x], both[1, j, x], table)
 
 
