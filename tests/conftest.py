@@ -13,6 +13,9 @@ from pathlib import Path
 from typing import Any, cast
 
 import catalogue
+
+# numba colours the message of each overload that does not fit while it compiles, where colorama is installed
+os.environ["NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING"] = "1"
 import numba  # noqa: F401 (kernels are compiled from their first call on)
 import pytest
 import typer.testing

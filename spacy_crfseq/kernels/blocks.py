@@ -209,7 +209,11 @@ def pack(transitions: Floats, forward: Floats, backward: Floats) -> float:
     """
     n = transitions.shape[0]
     padded = (n + PANEL - 1) // PANEL * PANEL
-    top = transitions.max()
+    # a loop, since numba takes 0.3 s to compile the method `max`
+    top = transitions[0, 0]
+    for i in range(n):
+        for j in range(n):
+            top = max(top, transitions[i, j])
     if top == -np.inf:
         top = transitions.dtype.type(0)
     for i in range(n):

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spacy.language import Language
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 HEADING = "### How it works"
 """The first line of generated notes, which may be replaced."""
@@ -25,12 +29,18 @@ def fill_card(nlp: Language) -> Language:
         tasks = dict.fromkeys(TASKS.get(nlp.get_pipe_meta(name).factory, name) for name in crfs)
         nlp.meta["description"] = f"Linear-chain conditional random fields for {_listed([*tasks])}; runs on a CPU."
     if not nlp.meta.get("notes") or nlp.meta["notes"].startswith(HEADING):
-        from jinja2 import StrictUndefined, Template
-
-        text = Path(__file__).with_name("model_card.md").read_text(encoding="utf8")
-        card = Template(text, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
-        nlp.meta["notes"] = card.render(heading=HEADING, crfs=crfs, plugin=_plugin, listed=_listed, nlp=nlp)
+        nlp.meta["notes"] = _template().render(heading=HEADING, crfs=crfs, plugin=_plugin, listed=_listed, nlp=nlp)
     return nlp
+
+
+@cache
+def _template() -> Template:
+    """Return the template of the notes; compiling it takes longer than to fill it in."""
+    from jinja2 import StrictUndefined, Template
+
+    text = Path(__file__).with_name("model_card.md").read_text(encoding="utf8")
+    template: Template = Template(text, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
+    return template
 
 
 def _plugin(plugin: Any) -> str:
