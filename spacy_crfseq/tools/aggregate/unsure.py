@@ -17,8 +17,11 @@ import numpy as np
 from ...features.items import brief_shape
 from ...types import Bools, Offsets
 
-OFTEN = 0.1
-"""Share of the tokens, and of the words, of a shape in spans, from which on the source may label words like these."""
+OFTEN = 1.5
+"""How many times as often as others words of a shape must be labelled, so that the source may miss some of them.
+
+It says nothing of shapes that most words have, as in texts without capitals, whatever share of the spans is missed.
+"""
 KNOWN = 0.8
 """Share of a word's tokens in spans from which on the source knows the word, so that the others are outside."""
 
@@ -52,15 +55,12 @@ def _doubtful_words(words: Sequence[str], inside: Bools, begins: Bools) -> set[s
     """Return the words that a source may not know."""
     tokens, labelled = Counter(words), Counter(word for word, is_in in zip(words, inside, strict=True) if is_in)
     shapes = {word: brief_shape(word) for word in tokens}
-    counts = defaultdict[str, list[int]](lambda: [0, 0, 0, 0])
+    of_shape, in_spans = Counter[str](), Counter[str]()
     for word, number in tokens.items():
-        of_shape = counts[shapes[word]]
-        for place, more in enumerate((number, labelled[word], 1, labelled[word] > 0)):
-            of_shape[place] += more
-    often = {
-        shape: min(in_spans / number, seen / different) >= OFTEN
-        for shape, (number, in_spans, different, seen) in counts.items()
-    }
+        of_shape[shapes[word]] += number
+        in_spans[shapes[word]] += labelled[word]
+    usual = sum(in_spans.values()) / max(len(words), 1)
+    often = {shape: 0 < number * OFTEN * usual <= in_spans[shape] for shape, number in of_shape.items()}
     written = defaultdict[str, list[int]](lambda: [0, 0])  # as words rarely and often labelled, not where a text begins
     for word, begin in zip(words, begins[:-1].tolist(), strict=True):
         if not begin:

@@ -50,10 +50,19 @@ def test_words_of_rarely_labelled_shapes_are_outside_also_where_a_text_begins(
 
 
 def test_a_word_that_the_source_mostly_labels_is_outside_elsewhere() -> None:
-    words, inside = ["Rome"] * 10, np.array([True] * 9 + [False])
-    assert not unsure_tokens(words, inside, inside, np.arange(11)).any()
-    inside[4:] = False
-    assert unsure_tokens(words, inside, inside, np.arange(11)).tolist() == (~inside).tolist()
+    words, places, rome = ["Rome", "fell"] * 10, np.arange(21), np.array([True, False] * 10)
+    inside = rome.copy()
+    inside[0] = False
+    assert not unsure_tokens(words, inside, inside, places).any()
+    inside[8:] = False
+    assert unsure_tokens(words, inside, inside, places).tolist() == (rome & ~inside).tolist()
+
+
+def test_a_shape_that_most_words_have_says_nothing() -> None:
+    """Without capitals, unlabelled words are not taken for names, however many spans there are."""
+    lower = [word.lower() for text in TEXTS for word in text.split()]
+    inside = np.arange(len(lower)) % 3 == 0
+    assert not unsure_tokens(lower, inside, inside, np.arange(len(lower) + 1)).any()
 
 
 def test_no_texts_have_no_unsure_words() -> None:
