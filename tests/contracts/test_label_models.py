@@ -10,8 +10,8 @@ from spacy_crfseq.errors import DataError
 from spacy_crfseq.schemes import transition_table
 from spacy_crfseq.tools.aggregate.label_model import LabelModelMethod
 from spacy_crfseq.tools.aggregate.source_report import find_copies
-from spacy_crfseq.tools.aggregate.votes import ABSTAIN, Votes, votes_of_table
 from spacy_crfseq.types import MISSING, Constraints
+from spacy_crfseq.votes import ABSTAIN, Votes, votes_of_table
 
 METHODS = registry.label_models.get_all()
 EVERY_METHOD = pytest.mark.parametrize("method", [make() for make in METHODS.values()], ids=METHODS)

@@ -20,9 +20,9 @@ from ... import kernels
 from ...errors import ConfigError, DataError
 from ...threads import available, over, shards
 from ...types import Bools, Constraints, Ints, Offsets
+from ...votes import Votes
 from .kernels import add_counts
 from .label_model import Array, LabelModel, check_gold, expected_votes, log_shares, tied, with_equal_labels
-from .votes import Votes
 
 IDENTIFIED = 3
 """Votes at a token from which on errors of independent sources can be told from true labels."""

@@ -20,9 +20,9 @@ from ... import kernels, registry
 from ...errors import ConfigError, suggest
 from ...inference.lattice import Lattice
 from ...types import MISSING, Bools, Constraints, Ints, Scores
+from ...votes import Votes
 from .kernels import add_scores
 from .settings_text import split_settings, value_of
-from .votes import Votes
 
 Array: TypeAlias = NDArray[np.float64]
 

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from ...kernels import borders
 from ...threads import shards
 from ...types import MISSING, Bools, Floats, Ints
+from ...votes import Votes
 from .._pages.charts import wilson
 from .kernels import add_agreements, add_counts
 from .label_model import LabelModel
-from .votes import Votes
 
 MOST = 500
 """Sources that are compared in pairs: those with the most votes."""

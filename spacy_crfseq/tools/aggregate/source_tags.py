@@ -13,11 +13,11 @@ from ...corpora import layouts
 from ...errors import ConfigError, near, suggest
 from ...schemes import OUTSIDE, decode_lenient, encode
 from ...types import Bools, Ints
+from ...votes import ABSTAIN
 from .given_texts import UNKNOWN, GivenTexts, check_words, tags_of_some, words_of
 from .source_kinds import SCHEME, tagged_by_file, tagged_texts
 from .source_settings import UNSURE, SourceSettings
 from .unsure import unsure_tokens
-from .votes import ABSTAIN
 
 if TYPE_CHECKING:
     from spacy.language import Language

@@ -17,6 +17,7 @@ from ...pipeline.soft_labels import SILENT, soft_labels, write_soft_labels
 from ...schemes import OUTSIDE, decode_lenient, spans_of, tag_table, tags_of, transition_table
 from ...threads import shards
 from ...types import MISSING, Bools, Floats, Ints, Offsets
+from ...votes import ABSTAIN, Votes, make_votes
 from .em import HiddenMarkov
 from .given_texts import GivenTexts, read_given
 from .label_model import LabelModel, LabelModelMethod
@@ -24,7 +25,6 @@ from .source_kinds import SCHEME
 from .source_report import Copies, SourceRow, find_copies, gold_report, report
 from .source_settings import SourceSettings
 from .source_tags import SourceTags, read_source_tags
-from .votes import ABSTAIN, Votes, make_votes
 
 if TYPE_CHECKING:
     from spacy.language import Language

@@ -190,7 +190,9 @@ def annotate_cli(
     corpus as you correct it, in a file of the same name: what you do not change stays unchanged.
 
     With --sources, TEXTS is an output of 'aggregate'. The page begins with its labels and shows what each source has
-    found, the most doubtful texts first. 'aggregate --gold project/train.spacy' then learns from the decisions, too.
+    found, the most doubtful texts first. After each text that you accept, a label model learns how far to trust each
+    source from your decisions, too, so that the labels and the order of the other texts change. For the texts that you
+    do not read, 'aggregate --gold project/train.spacy' does the same.
 
     Tasks: entities, chunks, tags (one per token), fields (tags whose neighbours join, as in addresses and references).
 

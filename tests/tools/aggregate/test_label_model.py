@@ -15,8 +15,8 @@ from spacy_crfseq.schemes import transition_table
 from spacy_crfseq.tools.aggregate.em import DawidSkene, HiddenMarkov, learn
 from spacy_crfseq.tools.aggregate.label_model import LabelModel, LabelModelMethod, Majority, make_method
 from spacy_crfseq.tools.aggregate.source_report import find_copies, gold_report, report
-from spacy_crfseq.tools.aggregate.votes import ABSTAIN, Votes, make_votes, votes_of_table
 from spacy_crfseq.types import MISSING, Constraints
+from spacy_crfseq.votes import ABSTAIN, Votes, make_votes, votes_of_table
 
 TAGS = ["O", "B-PER", "I-PER"]
 IOB2 = transition_table(TAGS, "IOB2")

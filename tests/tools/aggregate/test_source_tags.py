@@ -15,7 +15,7 @@ from spacy_crfseq.errors import CrfError
 from spacy_crfseq.tools.aggregate.given_texts import read_given
 from spacy_crfseq.tools.aggregate.source_settings import parse_source
 from spacy_crfseq.tools.aggregate.source_tags import SourceTags, read_source_tags
-from spacy_crfseq.tools.aggregate.votes import ABSTAIN
+from spacy_crfseq.votes import ABSTAIN
 from tests.pipeline.helpers import WEAK, blank, examples, pipe_of
 
 NLP = spacy.blank("en")

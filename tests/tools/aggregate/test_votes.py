@@ -5,8 +5,8 @@ import pytest
 
 from spacy_crfseq.errors import DataError
 from spacy_crfseq.tools.aggregate.source_report import gold_report, report
-from spacy_crfseq.tools.aggregate.votes import ABSTAIN, votes_of_table
 from spacy_crfseq.types import MISSING
+from spacy_crfseq.votes import ABSTAIN, votes_of_table
 
 PEOPLE = [[True, True, False]]
 """A source that has no label 2."""

@@ -119,6 +119,43 @@ def test_decided_texts_do_not_come_again(labelled: Path, tmp_path: Path) -> None
         project.close()
 
 
+def test_a_decision_changes_the_labels_and_the_order_of_the_other_texts(tmp_path: Path) -> None:
+    nlp, path, docs = spacy.blank("en"), tmp_path / "labels.spacy", []
+    for number in range(30):
+        agreed = number < 10
+        doc = Doc(nlp.vocab, ["Agreed" if agreed else "Doubted", f"met{number}", f"Bo{number}", "."])
+        doc.set_ents([Span(doc, 0, 1, "PER")])
+        share = 0.5 if agreed else 0.6  # as if those on which sources agree were in doubt
+        write_soft_labels(doc, "crf_ner", {0: [("", "U-PER", share), ("", "U-LOC", 1 - share)]})
+        says = {"lists": "PER" if number < 5 else "LOC", "model": "LOC" if 5 <= number < 10 else "PER"}
+        for name, label in says.items():
+            doc.spans[name] = SpanGroup(doc, attrs={"silent": [[3, 4]]}, spans=[Span(doc, 0, 1, label)])
+        docs.append(doc)
+    DocBin(docs=docs, store_user_data=True).to_disk(path)
+    project = annotate([path], tmp_path / "project", sources=True, classes=False)
+    project.start()
+    try:
+        words = []
+        for number in range(5):  # the last one is held out
+            item: Any = project.next("a")
+            words.append(item.doc[0].text)
+            label = project.note(item).split(";")[0].split()[-1].rstrip("]") if project.note(item) else "LOC"
+            entry = {"key": item.key, "pins": Pins((TagSpan(0, 1, label),)).as_json(), "by_user": [], "predicted": []}
+            entry |= {"model": 0, "seconds": 1.0, "actions": 1, "id": str(number), "reviewed": True}
+            project.accept("a", entry)
+            assert project.settle()
+        assert project.trouble == ""
+        assert words[:2] == ["Agreed", "Doubted"]
+        item = project.next("a")
+        while item.doc[0].text != "Doubted":
+            project.skip("a", item.key, f"skip {item.key}")
+            item = project.next("a")
+        decoding, _ = project.decode(item, Pins())
+        assert [(span.label, span.probability > 0.6) for span in decoding.spans] == [("LOC", True)]
+    finally:
+        project.close()
+
+
 def test_a_corpus_without_sources_is_refused(tmp_path: Path) -> None:
     nlp, path = spacy.blank("en"), tmp_path / "plain.spacy"
     DocBin(docs=[nlp.make_doc("Ada met Bo")]).to_disk(path)

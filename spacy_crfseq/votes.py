@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...errors import DataError
-from ...kernels import borders
-from ...types import Bools, Ints, Offsets
+from .errors import DataError
+from .kernels import borders
+from .types import Bools, Ints, Offsets
 
 ABSTAIN = -1
 """The label in tables of sources that say nothing of a token."""
