@@ -40,7 +40,7 @@ ELASTIC_NET = 0.5, 1e-4
 
 
 class Trained(NamedTuple):
-    """What training did: seconds of an iteration, their number, the objective at the end, megabytes at the peak."""
+    """A training: seconds of an iteration, their number, the objective at the end, megabytes at the peak."""
 
     iteration: float
     iterations: int

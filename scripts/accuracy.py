@@ -1,4 +1,4 @@
-"""Train what `init-config` writes on several corpora, with each of its sources off, and write docs/accuracy.md.
+"""Train the configs of `init-config` on several corpora, with each of its sources off, and write docs/accuracy.md.
 
     CRFSEQ_DATA=... python scripts/accuracy.py [--only CORPUS/ROW ...] [--part test] [--force]
     python scripts/accuracy.py --list

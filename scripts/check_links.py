@@ -47,7 +47,7 @@ _URL = re.compile(r"url\(\s*['\"]?(https?:[^'\")]+)")
 
 
 class Page(NamedTuple):
-    """What a page refers to.
+    """The links of a page, and their targets.
 
     links (list[str]): Of ``a`` elements.
     loads (list[str]): What is asked for when it is shown.

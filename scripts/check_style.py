@@ -9,7 +9,7 @@ Prints ``file:line: "text": advice`` and ends with 1 if there is a finding.  Thr
 no code at the start; a page of docs/ begins with what it is for), and proselint, which runs offline.  Of Python files,
 docstrings and comments are checked against the word list; ``--count`` prints the number of findings for each file.
 Variables of the package, the scripts and the benchmarks are not called `NAMELESS`, which says nothing of a value, and
-their docstrings name the thing after the verb: no "Return what ...".
+their docstrings begin with a name, or a verb and a name: no "What ...", no "Return what ...".
 """
 
 from __future__ import annotations
@@ -154,8 +154,10 @@ def names(name: str, text: str) -> Iterator[Finding]:
         called = node.id if stored else node.arg if isinstance(node, ast.arg) else ""
         if called in NAMELESS:
             yield Finding(name, node.lineno, called, "name the value that the variable holds")
-        if isinstance(node, ast.FunctionDef) and re.match(r"\w+ what\b", ast.get_docstring(node) or ""):
-            yield Finding(name, node.lineno, f"{node.name}: ... what", "name the thing after the verb")
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            begin = re.match(r"(?:\w+ )?what\b", node.value.value, re.IGNORECASE)
+            if begin:
+                yield Finding(name, node.lineno, begin[0], "begin with the name of the thing, or with a verb and it")
 
 
 def config_comments(name: str, text: str) -> Iterator[Finding]:

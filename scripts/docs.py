@@ -462,7 +462,7 @@ PARTS: dict[str, Callable[..., str]] = {
     "templates": template_part,
     "terms": term_part,
 }
-"""What a marker may name, followed by arguments."""
+"""The parts that a marker may name, followed by arguments."""
 
 
 # Pages

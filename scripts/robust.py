@@ -1,4 +1,4 @@
-"""Train what `init-config` writes on small and noisy samples of corpora, several seeds each, for docs/accuracy.md.
+"""Train the configs of `init-config` on small and noisy samples of corpora, several seeds each, for docs/accuracy.md.
 
     CRFSEQ_DATA=... python scripts/robust.py [--only SAMPLE/ROW ...] [--seeds 3] [--list]
 

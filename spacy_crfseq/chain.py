@@ -21,7 +21,7 @@ from .types import MISSING, Bools, Floats, Ints, Offsets, Scores
 HIGHEST = {"f": 1e37, "d": 1e250}
 """Scores of a type must be below, so that their sums are in its range."""
 LARGEST = 1e30
-"""What multiplies them or is multiplied by probabilities, weights and values, must be of a size below."""
+"""The size below which factors of probabilities, weights and values must stay."""
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)

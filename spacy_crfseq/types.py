@@ -186,7 +186,7 @@ LossProperty: TypeAlias = Literal[
     "value_and_grad", "minibatches", "best_path", "margin", "likelihood", "log_likelihood", "softmax_margin", "joint",
     "local", "candidates", "distributions", "unlabelled", "evidence",
 ]  # fmt: skip
-"""What a loss may provide and an optimizer may require; `Loss` says what each means."""
+"""The abilities that a loss may provide and an optimizer may require, see `Loss`."""
 
 
 class Loss(Protocol):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spacy_crfseq.pipeline.component import CRFComponent
 
 KNOWLEDGE, PROPOSED = "knowledge", "proposed"
-"""What a config gives as path of labelled features: the file of the task, or proposals from the labelled texts."""
+"""Paths of labelled features in a config: the file of the task, or proposals from the labelled texts."""
 
 
 class Texts(NamedTuple):

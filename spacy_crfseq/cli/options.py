@@ -23,7 +23,7 @@ OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="Folder or package name of a trained pipeline")]
 Config = Annotated[Path, typer.Argument(metavar="CONFIG", help="Config file, or - for stdin", allow_dash=True)]
 PATHS = "; or a folder, a quoted pattern, or several, comma-separated"
-"""What a path of a corpus or of texts may be, besides a file, see `paths.resolve`."""
+"""Forms of a path of a corpus or of texts, besides a file, see `paths.resolve`."""
 GoldFiles = Annotated[
     list[Path],
     typer.Argument(metavar="DEV", help=f"Annotated file that the model was not trained on{PATHS}"),

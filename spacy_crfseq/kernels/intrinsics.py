@@ -81,7 +81,7 @@ def prefetch(typing_context: Any, array: Any, i: Any, j: Any) -> Any:
 
 
 Finish = Callable[[Any, Any, list[Any], list[Any]], tuple[list[Any], Any]]
-"""What becomes of a vector of a product, given (builder, vector, numbers of its lanes, numbers at its place in tiles):
+"""The use of a vector of a product, given (builder, vector, numbers of its lanes, numbers at its place in tiles):
 the numbers that are written to its place in out and in the first tiles, and what is added to the totals of its lanes.
 """
 

@@ -54,7 +54,7 @@ from .sequences import (
 MANY = 16
 """The number of sequences from which blocks are faster than single sequences."""
 LEFT, GOLD_LEFT = 1, 2
-"""What `scaled_expectations` leaves of a sequence: all of it, or only the pass over labellings that agree with gold."""
+"""The parts that `scaled_expectations` may leave: a sequence, or only its pass over labellings that agree with gold."""
 GOLD_BEFORE, FREE, GOLD_AFTER = 0, 1, 2
 """Passes over a sequence: labellings that agree with gold, all labellings, the former with the result of the latter."""
 NO_NUMBERS: Floats = np.zeros(0)

@@ -89,7 +89,7 @@ def _doubtful(batch: Batch) -> NDArray[np.bool_]:
 
 
 class _Targets(NamedTuple):
-    """What q says of the known tokens among some: K entries of labels, M entries of pairs.
+    """The values of q for the known tokens among some: K entries of labels, M entries of pairs.
 
     known (NDArray): [T] which tokens of the batch have a label or a distribution.
     tokens: [K] the token of each label, ascending; labels [K], factors [K] probabilities times the sequence's weight.

@@ -32,7 +32,7 @@ from .states import Kinds
 
 SCHEDULES = ("penalty", "epochs")
 EPOCH_DECAY = 0.85
-"""What is left of the rate after an epoch with an L1 norm."""
+"""The share of the rate that is left after an epoch with an L1 norm."""
 
 
 @dataclass(kw_only=True)

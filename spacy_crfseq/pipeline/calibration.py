@@ -29,7 +29,7 @@ WRONG = 10
 
 
 class CalibrationFit(NamedTuple):
-    """What was fitted to S predictions of a component, which is nothing where it did not help in other texts.
+    """The calibration fitted to S predictions of a component, which is none where it did not help in other texts.
 
     temperature (float): Divides the scores; 1 changes nothing.
     curves (Mapping): The curve for spans of all types, under "*", if there is one.

@@ -361,7 +361,7 @@ def ask(
 # What components and posteriors show of themselves: a line in a terminal, a table in a notebook
 
 MOST_LABELS, MOST_DOCS, MOST_SPANS = 12, 20, 8
-"""What is named at most: labels of a component, Docs of a posterior, spans of a Doc."""
+"""The largest numbers that are named: labels of a component, Docs of a posterior, spans of a Doc."""
 
 
 def facts_of(pipe: Any) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""What a training shows of its iterations: lines of a log, and live curves at the bottom of a terminal.
+"""The iterations of a training as it shows them: lines of a log, and live curves at the bottom of a terminal.
 
 Nothing of the curves is shown in piped output.
 """

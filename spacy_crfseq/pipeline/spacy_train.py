@@ -1,4 +1,4 @@
-"""What a config of ``spacy train`` names beside components and corpora.
+"""Functions that a config of ``spacy train`` names, in addition to components and corpora.
 
 A logger, a batcher for batch optimizers, and functions that return the scorers and the callbacks that fill in the model
 card and calibrate.

@@ -40,7 +40,7 @@ _WRITES: Mapping[type, str] = {Tagger: "tag"}
 TAUGHT = 64
 """Texts that the teacher labels at a time."""
 READER, LOSS, TERM = "spacy_crfseq.TeacherReader.v1", "spacy_crfseq.CrossEntropy.v1", "teacher"
-"""What `with_teacher` adds to a config: a corpus and terms, both called `TERM`."""
+"""The additions of `with_teacher` to a config: a corpus and terms, both called `TERM`."""
 
 
 def create_teacher_reader(
@@ -84,7 +84,7 @@ def create_teacher_reader(
 
 
 class Lesson(NamedTuple):
-    """What a component, called `name`, learns from a component of a teacher.
+    """The lesson of a component, called `name`, from a component of a teacher.
 
     task (Annotation): The task of the former.
     teacher (CRFComponent | Tagger): The latter, of spaCy, knows no pairs: the labels of its tokens are independent.

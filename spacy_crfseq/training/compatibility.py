@@ -27,7 +27,7 @@ _NEEDS = {
 }
 """For each entry of `Optimizer.requires`, with the most demanding ones last, its meaning and an example."""
 _PARTNERS = {"minibatches": "AdaGrad", "joint": "HMM", "value_and_grad": "LBFGS"}
-"""For what a loss provides, an optimizer that works with it."""
+"""An optimizer that works with each ability of a loss."""
 _BY_DEFAULT = frozenset({"value_and_grad", "minibatches"})
 
 

@@ -56,7 +56,7 @@ def score(gold, known):
         print(lambda ones: other)
 """
     assert [(finding.line, finding.text) for finding in sorted(check_style.names("score.py", text))] == [
-        (4, "known"), (4, "score: ... what"), (6, "each"), (6, "found"), (7, "one"), (7, "thing"), (8, "ones"),
+        (4, "known"), (5, "Return what"), (6, "each"), (6, "found"), (7, "one"), (7, "thing"), (8, "ones"),
     ]  # fmt: skip
 
 

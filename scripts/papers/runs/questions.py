@@ -28,7 +28,7 @@ UNTOUCHED, NOTHING, VERB, TAG, ALL, MORE = (
     "nothing, as first trained", "nothing", "the main verb is a verb", "the main verb's tag", "all tags",
     "all tags, of other questions too",
 )  # fmt: skip
-"""What is known of the questions.  The last one takes those without a main verb, too."""
+"""Knowledge of the questions.  The last one takes those without a main verb, too."""
 
 
 SIZES = {"train": 1500, "dev": 300, "test": 300}

@@ -31,7 +31,7 @@ FIRST, AGAIN, TAUGHT, GOLD = (
     "as first trained", "more rounds on its own sentences", "gold tags of the same sentences",
     "gold tags instead of a tagger",
 )  # fmt: skip
-"""What a tagger learns from.  The last one is no tagger."""
+"""The lessons of a tagger.  The last one is no tagger."""
 NOUNS, NOUNS_F1, ERRORS, ERRORS_F1 = (
     "proper nouns in entities", "proper nouns in entities and 1 - F1", "the recognizer's errors",
     "its errors and 1 - F1",

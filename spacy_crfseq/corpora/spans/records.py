@@ -87,7 +87,7 @@ class Skipped(NamedTuple):
 
 
 Item: TypeAlias = tuple[int, Annotated] | Skipped | FormatError
-"""What a format yields: a text with its line, or what is wrong with one."""
+"""The items that a format yields: a text with its line, or the fault of one."""
 
 
 class Notes:

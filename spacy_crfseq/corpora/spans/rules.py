@@ -1,4 +1,4 @@
-"""What a user decides about the spans of a file: whether the text outside is known, which are sure, where they are."""
+"""Decisions of a user about spans of a file: whether the text outside is known, which are sure, where they are."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What tools share: the frame and the charts of pages, weights with names, and the calibration of probabilities."""
+"""Parts that tools share: frame and charts of pages, weights with names, and the calibration of probabilities."""

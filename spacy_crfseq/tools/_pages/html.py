@@ -1,4 +1,4 @@
-"""What pages have in common: each is one HTML file, made of a jinja2 template, without scripts and external requests.
+"""The frame of pages: each is one HTML file, made of a jinja2 template, without scripts and external requests.
 
 The page of a tool is a template that extends `frame.html`.  `macros.html` has sections, tables and marked texts for it,
 `charts.html` has charts.  Text is escaped, only `Markup` is not.  A variable that a template lacks is an error.  Floats

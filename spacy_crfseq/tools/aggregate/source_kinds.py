@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 SCHEME = "BILUO"
 SourceFunction: TypeAlias = Callable[[Doc], Iterable[Span]]
-"""What a function of the registry `crf_sources` returns: it finds spans in a Doc, which may overlap.
+"""The type of functions that those of the registry `crf_sources` return: it finds spans in a Doc, which may overlap.
 
 An attribute `labels`, if it has one, names all their labels.
 """

@@ -32,7 +32,7 @@ TOLD = 30
 
 
 class SourceRow(NamedTuple):
-    """What a source says of one label, or of all labels together.  Counts and shares are those of tokens.
+    """The figures of a source for one label, or for all labels together.  Counts and shares are those of tokens.
 
     coverage (float): Share of all tokens that it gives the label.
     precision, recall (float): Expected shares of correct votes among those for the label, and of votes for the label

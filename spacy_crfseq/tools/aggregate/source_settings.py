@@ -1,4 +1,4 @@
-"""What a source of labels is and how it is read, as a text of users: where its labels are, then settings.
+"""A source of labels as a text of users: where its labels are, then settings, which say how it is read.
 
 labels.jsonl,match=all,min_score=0.6,map=person:PER,city:LOC
 """

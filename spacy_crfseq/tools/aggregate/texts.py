@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Noted(NamedTuple):
-    """What is noted on texts besides their best labels.
+    """Settings of the notes on texts, besides their best labels.
 
     component (str): The component that is to learn the probabilities.
     weigh (bool): Whether a text has the weight exp(-H), H being the entropy of its labellings, instead of 1.

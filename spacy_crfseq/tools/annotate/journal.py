@@ -1,4 +1,4 @@
-"""What a user has decided, on disk before anybody is told so: an append-only file of JSON lines.
+"""The decisions of a user, on disk before anybody is told so: an append-only file of JSON lines.
 
 The state of a project is a fold over its entries: "begin", which is the first, "label", "accept", "skip", "undo" and
 "model".  To undo is an entry, too, so nothing is ever lost.  A last line that a kill has torn is cut off.  Entries come
@@ -174,7 +174,7 @@ def _spans(value: Any, name: str, n_tokens: int) -> tuple[TagSpan, ...]:
 
 
 class State:
-    """What the entries of a journal amount to.
+    """The state to which the entries of a journal amount.
 
     decisions: The present decision of each text by its key, in the order of acceptance.
     skipped: The texts that were put aside, by their keys.

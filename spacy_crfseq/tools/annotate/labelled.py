@@ -32,7 +32,7 @@ SCHEME = "BILUO"
 
 
 class LabelledText(NamedTuple):
-    """What is known of a text.
+    """The labels of a text by sources.
 
     number (int): That of the text in the file.
     words (tuple[str, ...]): Its tokens.

@@ -46,7 +46,7 @@ TASKS: dict[str, tuple[str, dict[str, Any]]] = {
     "tags": ("crf_tagger", {}),
     "fields": ("crf_tagger", {"features": {"@crf_features": FIELDS}, "support": "all"}),
 }
-"""What can be annotated: the factory and its settings.  Fields are runs of tokens with the same tag."""
+"""The kinds of annotation: the factory and its settings.  Fields are runs of tokens with the same tag."""
 BEST, TRAIN, DEV, CONFIG = "model-best", "train.spacy", "dev.spacy", "config.cfg"
 ENOUGH, AHEAD = 0.005, 50
 """Annotation may stop if so many more texts are expected to add less than this to F1."""

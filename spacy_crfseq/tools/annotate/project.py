@@ -125,12 +125,12 @@ class Project:
 
     @property
     def state(self) -> State:
-        """What has been decided."""
+        """The decisions so far."""
         return self.journal.state
 
     @property
     def trouble(self) -> str:
-        """What has failed in the background and not worked since."""
+        """The error of the work in the background, if it has not worked since."""
         return " ".join(self._troubles.values())
 
     def outputs(self) -> list[str]:

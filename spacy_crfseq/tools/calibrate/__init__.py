@@ -45,7 +45,7 @@ class Calibrations(NamedTuple):
 
 
 class CalibrationSettings(NamedTuple):
-    """What is fitted and shown.
+    """Settings of the fit and of the table.
 
     bins (int): Bins of the reliability table.
     equal_mass (bool): With equal numbers of predictions, instead of equal width.

@@ -28,7 +28,7 @@ ROUNDS = 8
 GROWTH = 0.25
 """Exponent of the number of shards with a feature, by which the mean change of its weights is multiplied."""
 OWN = "own"
-"""In what a shard remembers, which parameters [D] belong to its features; it has all where this is missing."""
+"""A key of the memory of a shard: which parameters [D] belong to its features; all where it is missing."""
 
 Work: TypeAlias = Callable[[Objective, Floats, dict[str, Any]], tuple[Any, ...]]
 """Computes numbers and arrays from the objective of a shard, parameters, and what the shard remembers between calls.

@@ -205,7 +205,7 @@ class Shard:
 
 
 class Facts(NamedTuple):
-    """What the driver needs to know of a shard.
+    """The facts on a shard that the driver needs.
 
     keys, templates, counts: Of its features, in the order of the shard; counts in tokens.
     tags: The gold tags of the training corpus and of each term.
@@ -221,7 +221,7 @@ class Facts(NamedTuple):
 
 
 class Observed(NamedTuple):
-    """What a shard needs weights for.
+    """The needs of a shard for weights.
 
     places: The `cells` of its weights, None for weights of all labels.
     states: Those of the potentials that depend on the training text.

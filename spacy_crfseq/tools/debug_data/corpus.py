@@ -1,4 +1,4 @@
-"""What an annotated corpus holds, what two parts of it share, and what of that is a problem for training.
+"""The contents of an annotated corpus, those that two parts share, and problems for training among these.
 
 A part (training or development) is read once; of each distinct sentence only a hash is kept, so that memory does not
 grow with the text.  Tags of spans are those of the file; "-" and the empty string are missing annotation.
@@ -83,7 +83,7 @@ class Places:
 
 @dataclass
 class Unreadable(Places):
-    """What of a corpus cannot be read; `n_ends`: errors behind which nothing more is read of a file."""
+    """The parts of a corpus that cannot be read; `n_ends`: errors behind which nothing more is read of a file."""
 
     KEEPS: ClassVar[int] = 1000
     n_ends: int = 0
@@ -129,7 +129,7 @@ class Column:
 
     @property
     def unit(self) -> str:
-        """What carries a label: "tokens" or "spans"."""
+        """The unit that carries a label: "tokens" or "spans"."""
         return "tokens" if self.scheme == PLAIN else "spans"
 
     def add(self, sentence: Sentence, tags: Sequence[str], place_of: PlaceOf) -> None:
@@ -337,7 +337,7 @@ def _hash(texts: Sequence[str]) -> bytes:
 
 
 class Overlap(NamedTuple):
-    """What a development part shares with the training part.
+    """The overlap of a development part with the training part.
 
     same: Its sentences of `COMPARED` tokens or more that are in both; `compared` is how many there are.
     unseen_words: Share of its tokens whose words the training part lacks.

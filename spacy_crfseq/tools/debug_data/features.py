@@ -85,7 +85,7 @@ class Lost(NamedTuple):
 
 
 class Component(NamedTuple):
-    """What is clear before training: use of templates, columns that are read but never set, the cost, terms.
+    """Findings on features before training: use of templates, columns that are read but never set, the cost, terms.
 
     unaligned (Mapping): What the tokenizer loses of each part that has other tokens.
     """

@@ -10,7 +10,7 @@ FACTORIES = {"tag": "crf_tagger", "ent": "crf_ner", "chunk": "crf_chunker"}
 
 
 class ImportSettings(NamedTuple):
-    """What a model of another program means in a pipeline.
+    """Settings of a model of another program in a pipeline.
 
     labels (str): What its labels annotate, a key of `FACTORIES`.
     features (str | None): Token function, as in `settings_for`.

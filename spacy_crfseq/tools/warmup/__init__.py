@@ -20,7 +20,7 @@ COPIES = 8
 
 
 class Warmth(NamedTuple):
-    """What `warmup` did: its seconds, the number of kernels compiled and loaded, and the folder that keeps them."""
+    """The result of `warmup`: seconds, the number of kernels compiled and loaded, and the folder that keeps them."""
 
     seconds: float
     compiled: int
