@@ -1,4 +1,4 @@
-"""What sources say in doc.spans, as `aggregate` writes it: votes of sources, and what a label model makes of them.
+"""Votes of sources in doc.spans, as `aggregate` writes them, and what a label model makes of them.
 
 The label model is one of the registry crf_label_models, so that nothing here knows how it is learned.
 """
