@@ -26,6 +26,7 @@ from .cost import Expense
 from .features import Component, aside, look_at_config, set_up_on
 from .label_errors import Suspects, find_suspects, tokens_of_file
 from .reading import CorpusReading, place_of, reading_of, sentences_of
+from .source_errors import find_source_suspects
 
 LABELS = ("tag", "pos", "chunk", "ent")
 """Columns with labels, if no config names those to learn."""
@@ -37,7 +38,8 @@ class Report:
 
     files, parts, errors: By the names "train" and "dev": the file, its counts, and the lines that cannot be read.
     components, expense: Of the components of a config, and the cost of their training.
-    suspects: Likely annotation errors.
+    suspects: Likely annotation errors by models that were trained on other folds.
+    source_suspects: Those of a file .spacy by the spans of sources in it.
     """
 
     layout: Preset
@@ -48,6 +50,7 @@ class Report:
     components: Mapping[str, Component] = field(default_factory=dict)
     expense: Expense | None = None
     suspects: Suspects | None = None
+    source_suspects: Suspects | None = None
 
     @property
     def failed(self) -> bool:
@@ -68,6 +71,7 @@ class Report:
             "components": {name: component.as_json() for name, component in self.components.items()},
             "cost": self.expense and self.expense._asdict(),
             "label_errors": self.suspects and self.suspects.as_json(),
+            "source_errors": self.source_suspects and self.source_suspects.as_json(),
             "findings": [finding._asdict() for finding in self.findings],
             "ok": not self.failed,
         }
@@ -91,7 +95,7 @@ def debug_data(
     layout (str | Asked | None): Layout of the files, if their ending or first lines do not tell.
     cost (bool): With a config, estimate the time of training.
     cross_validate (int | None): With a config, the number of folds to find annotation errors with.
-    number (int): Number of these to return for each component.
+    number (int): Number of likely errors to return for each component, and of those that sources show.
     overrides (dict | None): Of the config.
     RAISES CrfError: If a file or config does not exist or the layout is unknown; errors in the files are in the report.
     """
@@ -102,6 +106,8 @@ def debug_data(
     of_dev = dev or (file if reading.is_cut else None)
     files = {"train": file, **({"dev": of_dev} if of_dev else {})}
     report = _look_at_files(files, preset, reading, is_cut=dev is None, has_tokenizer=config_path is not None)
+    if preset.name == DOCBIN and not report.errors["train"].count:
+        report = replace(report, source_suspects=find_source_suspects(file, number))
     if config_path is None:
         return report
     if report.failed:

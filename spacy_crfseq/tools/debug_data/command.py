@@ -51,7 +51,7 @@ def debug_data_cli(
     cross_validate: Annotated[
         int | None, typer.Option(metavar="K", help="With --config: find annotation errors with K folds")
     ] = None,
-    number: Annotated[int, options.number("With --cross-validate: places to list for each component")] = 20,
+    number: Annotated[int, options.number("Likely errors to list for each component")] = 20,
     as_json: options.AsJson = False,
     code: options.Code = None,
     verbose: options.Verbose = False,
@@ -70,6 +70,9 @@ def debug_data_cli(
     places in the rest where the model gives another annotation a much higher probability (Northcutt et al. 2021). Of
     the first fifty, about half are errors in English CoNLL-2003 and a third in Spanish CoNLL-2002, by our own count;
     the others are hard cases. It takes as long as K trainings.
+
+    If a file .spacy has spans of sources in doc.spans, as 'aggregate' writes them, places are listed where these
+    contradict the entities: at least two sources speak of them, and a label model finds another labelling likelier.
 
     Example:
       python -m spacy crfseq debug-data train.conll --dev dev.conll \\
@@ -108,6 +111,8 @@ def _print_report(say: Any, report: Report) -> None:
         _print_cost(say, report)
     if report.suspects is not None:
         _print_suspects(say, report.suspects)
+    if report.source_suspects is not None:
+        _print_suspects(say, report.source_suspects)
     for name, errors in report.errors.items():
         if errors.count > 1:
             say.divider(f"{report.files[name]}: {errors.count:,} lines cannot be read")
@@ -213,9 +218,11 @@ def _print_cost(say: Any, report: Report) -> None:
 
 def _print_suspects(say: Any, suspects: Suspects) -> None:
     for name, worst in suspects.worst.items():
-        say.divider(f"{name}: likely annotation errors, most suspicious first")
+        by = "" if suspects.folds else " by the sources in doc.spans"
+        say.divider(f"{name}: likely annotation errors{by}, most suspicious first")
         for suspect in worst:
             odds = f"({suspect.p_gold:.2g}), predicted {suspect.predicted} ({suspect.p_predicted:.2f})"
             print(f"{suspect.where}: annotated {suspect.gold} {odds}", f"    {suspect.text}", sep="\n")
-        count, took = suspects.counts[name], f"{suspects.folds} trainings, {suspects.seconds:.0f} s"
-        print(f"{len(worst):,} of {count:,} places where a model that was not trained on them disagrees ({took}).")
+        trained = f"{suspects.folds} trainings, " if suspects.folds else ""
+        who = "a model that was not trained on them disagrees" if suspects.folds else "the sources disagree"
+        print(f"{len(worst):,} of {suspects.counts[name]:,} places where {who} ({trained}{suspects.seconds:.0f} s).")

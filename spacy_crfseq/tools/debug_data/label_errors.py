@@ -52,7 +52,10 @@ class Suspect(NamedTuple):
 
 
 class Suspects(NamedTuple):
-    """The most suspicious places of each component, their number in all, the number of folds, and the time."""
+    """The most suspicious places of each component, their number in all, the number of folds, and the time.
+
+    Those that sources show are of the column "ent", without folds.
+    """
 
     worst: dict[str, list[Suspect]]
     counts: dict[str, int]
@@ -122,7 +125,7 @@ def find_suspects(training: PipelineTraining, k: int, number: int, file: TokensO
                 if name in training.to_train:
                     for error in label_errors(training.to_train[name], examples):
                         doc, start = examples[error.text].predicted, starts[fold.numbers[error.text]]
-                        suspects[name].append(_suspect(error, doc, file.place(start, _first(error, examples))))
+                        suspects[name].append(suspect_of(error, doc, file.place(start, _first(error, examples))))
                 if name in training.settings["annotating_components"]:
                     examples = [Example(pipe(example.predicted), example.reference) for example in examples]
     for of_component in suspects.values():
@@ -137,7 +140,8 @@ def _first(error: LabelError, examples: Sequence[Example]) -> int:
     return min(error.stretch.start, len(examples[error.text].reference) - 1)
 
 
-def _suspect(error: LabelError, doc: Doc, where: str) -> Suspect:
+def suspect_of(error: LabelError, doc: Doc, where: str) -> Suspect:
+    """Return an error as the report shows it."""
     words, stretch = [token.text for token in doc], error.stretch
     return Suspect(
         where,

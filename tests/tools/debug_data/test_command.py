@@ -14,7 +14,7 @@ import pytest
 import spacy
 from hypothesis import given
 from hypothesis import strategies as st
-from spacy.tokens import Doc, DocBin, Span
+from spacy.tokens import Doc, DocBin, Span, SpanGroup
 from spacy.training import Example
 
 from spacy_crfseq import registry
@@ -501,3 +501,32 @@ def test_tokens_are_counted_by_what_is_known_of_them(tmp_path: Path, run: Run) -
     DocBin(docs=[doc], store_user_data=True).to_disk(tmp_path / "a.spacy")
     result = worked(run("debug-data", tmp_path / "a.spacy"))
     assert "train: 2 tokens known, 2 unknown, 1 with candidates" in result.stdout
+
+
+def test_entities_that_several_sources_contradict_are_listed(tmp_path: Path, run: Callable[..., Any]) -> None:
+    nlp, path, docs = spacy.blank("en"), tmp_path / "corpus.spacy", list[Doc]()
+    for number in range(40):
+        doc = Doc(nlp.vocab, ["Ada", "saw", "New", "York", "."])
+        true = [Span(doc, 0, 1, "PER"), Span(doc, 2, 4, "LOC")]
+        wrong = {3: true[:1], 7: [true[0], Span(doc, 3, 4, "LOC")], 9: [Span(doc, 0, 1, "LOC"), true[1]]}
+        doc.set_ents(wrong.get(number, true))
+        for name in ("rules", "model", "list"):
+            said = true[:1] if (name, number % 5) == ("list", 0) else true
+            silent = number == 9 and name != "list"  # one source is left
+            doc.spans[name] = SpanGroup(doc, attrs={"silent": [[0, 5]] * silent}, spans=[] if silent else said)
+        docs.append(doc)
+    DocBin(docs=docs).to_disk(path)
+    result = run("debug-data", path, "--json")
+    errors = json.loads(result.stdout)["source_errors"]
+    assert errors["contradicted"] == {"ent": 2}
+    assert {(row["where"], row["gold"], row["predicted"]) for row in errors["worst"]["ent"]} == {
+        (f"{path}, doc 4", "O", "[New York LOC]"),
+        (f"{path}, doc 8", "[York LOC]", "[New York LOC]"),
+    }
+    assert all(row["p_gold"] < 0.1 < 0.9 < row["p_predicted"] for row in errors["worst"]["ent"])
+    assert "by the sources in doc.spans" in run("debug-data", path).stdout
+    for doc in docs:
+        for name in [*doc.spans]:
+            del doc.spans[name]
+    DocBin(docs=docs).to_disk(path)
+    assert json.loads(run("debug-data", path, "--json").stdout)["source_errors"] is None
