@@ -188,6 +188,14 @@ class OfSources(Project):
             return ""
         return "; ".join(f"{name}: {shown(sorted(spans), text.words)}" for name, spans in text.said.items())
 
+    def found_by(self, item: Item) -> list[tuple[int, int, str, str]]:
+        """Return the spans of sources with the names of these; none if the text is held out."""
+        text, names = None if item.held_out else self.texts.get(item.key), dict[TagSpan, list[str]]()
+        for name, spans in ({} if text is None else text.said).items():
+            for span in spans:
+                names.setdefault(span, []).append(name)
+        return [(*span, ", ".join(of_span)) for span, of_span in sorted(names.items())]
+
     def decode(self, item: Item, pins: Pins) -> tuple[Decoding, int | None]:
         """Return the labels of sources under what the user says."""
         self._check_labels(pins)

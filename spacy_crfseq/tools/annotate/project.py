@@ -258,6 +258,10 @@ class Project:
         """Return the note of the page on a text."""
         return ""
 
+    def found_by(self, item: Item) -> list[tuple[int, int, str, str]]:
+        """Return spans of a text with the names of those that have found them."""
+        return []
+
     def decode(self, item: Item, pins: Pins) -> tuple[Decoding, int | None]:
         """Return the answers of the model for a text, given those of the user, and how many texts it has learned.
 

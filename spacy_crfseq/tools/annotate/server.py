@@ -86,6 +86,7 @@ def shown(project: Project, item: Item | None) -> dict[str, Any]:
         "spaces": [bool(token.whitespace_) for token in item.doc],
         "held_out": item.held_out,
         "note": project.note(item),
+        "found_by": project.found_by(item),
         "pins": pins.as_json(),
         "spans": decoding.spans,
         "offers": decoding.offers,

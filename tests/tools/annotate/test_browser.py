@@ -14,6 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import spacy
+from spacy.tokens import Doc, DocBin, Span, SpanGroup
+
+from spacy_crfseq.pipeline.soft_labels import write_soft_labels
 
 pytest.importorskip("starlette", reason="the extra 'annotate' is not installed")
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -432,3 +436,21 @@ CONTRAST = """() => {
   }
   return found;
 }"""
+
+
+def test_the_names_of_its_sources_stand_next_to_a_span_and_its_alternatives(tmp_path: Path, page: Any) -> None:
+    nlp = spacy.blank("en")
+    doc = Doc(nlp.vocab, ["Ada", "left", "."])
+    doc.set_ents([Span(doc, 0, 1, "PER")])
+    write_soft_labels(doc, "crf_ner", {0: [("", "U-PER", 0.7), ("", "U-LOC", 0.3)]})
+    for name, label in (("rules", "PER"), ("model", "PER"), ("lists", "LOC")):
+        doc.spans[name] = SpanGroup(doc, attrs={"silent": []}, spans=[Span(doc, 0, 1, label)])
+    DocBin(docs=[doc], store_user_data=True).to_disk(tmp_path / "labels.spacy")
+    server = Server(tmp_path / "labels.spacy", tmp_path / "project", "--sources")
+    try:
+        page.goto(server.address)
+        until(page, lambda: "Ada" in page.text_content("#text"))
+        assert page.text_content("#focus-line") == "Ada PER 70 % (rules, model)"
+        assert "30 % (lists)" in page.text_content("#alternatives")
+    finally:
+        server.kill()

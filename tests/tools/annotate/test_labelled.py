@@ -93,6 +93,8 @@ def test_the_page_shows_doubtful_texts_first_with_the_answer_of_each_source(labe
         assert project.note(shown[0]) == "lists: [Oslo LOC]"
         assert project.note(shown[1]) == "lists: [Eve LOC]; model: [Eve PER]"
         assert project.note(shown[3]) == "model: O"
+        names = [(0, 1, "LOC", "lists"), (0, 1, "PER", "model")]
+        assert [project.found_by(item) for item in (shown[1], shown[3])] == [names, []]
         decoding, texts = project.decode(shown[1], Pins())
         assert texts is None
         assert decoding.spans == [(0, 1, "PER", pytest.approx(0.7))]

@@ -172,10 +172,11 @@ function showDock() {
   const [start, end] = text.focus, span = text.focused();
   const ghost = span ? null : text.ghosts().find((one) => one[0] === start && one[1] === end);
   const what = span ? `${span[2]} ${span[4] ? "by you" : `${percent(span[3])} %`}` : ghost ? `${ghost[2]}? ${percent(ghost[3])} %` : "no span";
-  $("focus-line").replaceChildren(make("strong", {}, words(start, end)), ` ${what}`);
+  const sources = text.sources(span ?? ghost ?? [start, end, ""]);
+  $("focus-line").replaceChildren(make("strong", {}, words(start, end)), ` ${what}${sources}`);
   list.replaceChildren(...text.alternatives().map(([s, e, label, p], i) => make("li", {},
     make("button", { type: "button", hue: hue(label), onclick: () => take(i) },
-      make("kbd", {}, ALTERNATIVES[i]), make("span", { class: "chip" }, label), ` ${words(s, e)} `, make("small", {}, `${percent(p)} %`)))));
+      make("kbd", {}, ALTERNATIVES[i]), make("span", { class: "chip" }, label), ` ${words(s, e)} `, make("small", {}, `${percent(p)} %${text.sources([s, e, label])}`)))));
 }
 
 // Changes

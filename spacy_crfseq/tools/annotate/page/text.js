@@ -9,7 +9,7 @@ export class Text {
   constructor(data, task, saved) {
     Object.assign(this, {
       key: data.key, words: data.words, spaces: data.spaces, heldOut: data.held_out, model: data.model,
-      first: data.spans, task, history: [], actions: 1, again: data.again,
+      first: data.spans, task, history: [], actions: 1, again: data.again, foundBy: data.found_by,
     });
     this.plain = task === "tags" || task === "fields";
     this.pins = saved?.pins ?? data.pins;
@@ -64,6 +64,12 @@ export class Text {
     const sorted = this.items().filter((item) => doubt(item) > 0.02).sort((a, b) => doubt(b) - doubt(a));
     const at = after ? sorted.findIndex((item) => item[0] === after[0] && item[1] === after[1]) : -1;
     return sorted[(at + 1) % sorted.length];
+  }
+
+  // The names of the sources that have found a span, in brackets.
+  sources(span) {
+    const found = this.foundBy.find((one) => same(one, span));
+    return found ? ` (${found[3]})` : "";
   }
 
   focused() { return this.spans.find((span) => span[0] === this.focus[0] && span[1] === this.focus[1]); }
