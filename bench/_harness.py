@@ -83,6 +83,7 @@ STUDY = Study(
             "occurrences",
             "token_functions",
             "tokenizer",
+            "addresses",
             "estimator",
             "documents",
             "memory",

@@ -35,7 +35,7 @@ ONE_THREAD = dict.fromkeys(
 )
 PACKAGES = (
     "spacy-crfseq", "spacy", "thinc", "numpy", "numba", "scipy",
-    "python-crfsuite", "sklearn-crfsuite", "crfs", "underthesea_core",
+    "python-crfsuite", "sklearn-crfsuite", "crfs", "underthesea_core", "usaddress", "fastaddress",
     "torch", "pytorch-crf", "torch-struct", "hmmlearn",
 )  # fmt: skip
 NOT_RUN = "Not run yet."

@@ -7,10 +7,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import spacy
 from spacy.tokens import Doc
 
+from spacy_crfseq.corpora.saved_models import NO_WEIGHTS, NamedWeights, SavedModel, write_crfsuite_model
+from spacy_crfseq.features.entries import attribute_of, entries_in
 from tests.project.pages import ROOT
 
 FOLDER = ROOT / "examples" / "addresses"
@@ -37,6 +40,37 @@ def test_features_of_usaddress(scripts: Any) -> None:
     assert last["abbrev"]
     assert last["street_name"]
     assert first["next"]["address.end"]
+
+
+def test_the_model_of_usaddress_on_arrays(scripts: Any, tmp_path: Path) -> None:
+    """Labels and probabilities are CRFsuite's, also of an address without words, of one word, and with line breaks."""
+    pycrfsuite, code = pytest.importorskip("pycrfsuite"), scripts("address_code")
+    module = scripts("usaddress_model")
+    texts = [*TEXTS, "", "(PO) Box\n#5&#38;6,", "Oslo\nNorway", "?"]
+    sequences = [code.address_features(tuple(words)) if (words := module.WORD.findall(text)) else [] for text in TEXTS]
+    names = sorted({attribute_of(entry)[0] for tokens in sequences for token in tokens for entry in entries_in(token)})
+    rng, labels = np.random.default_rng(0), ["A", "B", "C"]
+    rows, columns = np.divmod(np.arange(len(names) * len(labels)), len(labels))
+    weights = NamedWeights(names, rows, columns, rng.normal(size=len(rows)))
+    path = tmp_path / "usaddr.crfsuite"
+    write_crfsuite_model(path, SavedModel(labels, weights, NO_WEIGHTS, rng.normal(size=(3, 3))))
+    tagger, parser = pycrfsuite.Tagger(), module.Parser(path)
+    tagger.open(str(path))
+    for text, pairs, table in zip(texts, parser.parse_all(texts), parser.marginals(texts), strict=True):
+        words = module.WORD.findall(text.replace("&#38;", "&"))
+        expected = tagger.tag(code.address_features(tuple(words))) if words else []
+        assert pairs == list(zip(words, expected, strict=True))
+        theirs = [[tagger.marginal(label, i) for label in parser.labels] for i in range(len(words))]
+        np.testing.assert_allclose(table, np.reshape(theirs, (len(words), 3)), atol=1e-12)
+    assert len(list(parser.parse_all(texts * 2000))) == 2000 * len(texts)
+    (tmp_path / "in.txt").write_text("Oslo Lima\n\n12 Main St")
+    module.main([str(tmp_path / "in.txt"), str(tmp_path / "out.tsv"), "--model", str(path)])
+    lines = (tmp_path / "out.tsv").read_text().splitlines()
+    assert [[pair.partition("/")[0] for pair in line.split("\t")] for line in lines] == [
+        ["Oslo", "Lima"], [""], ["12", "Main", "St"],
+    ]  # fmt: skip
+    with pytest.raises(ValueError, match="NUL between spaces"):
+        list(parser.parse_all(["a \0 b"]))
 
 
 def test_segments(scripts: Any) -> None:

@@ -435,7 +435,7 @@ def _values(codes: np.ndarray[Any, Any], offsets: np.ndarray[Any, Any]) -> np.nd
 # The features of usaddress
 
 
-def _of_token(token: str) -> dict[str, Any]:
+def token_features(token: str) -> dict[str, Any]:
     """Return the features of a token by itself."""
     bare = token if token in ("#", "&", "½") else re.sub(r"^\W+|[^.\w]+$", "", token)
     plain = bare.lower().replace(".", "")
@@ -458,7 +458,7 @@ def _of_token(token: str) -> dict[str, Any]:
 @lru_cache(maxsize=1 << 10)
 def address_features(tokens: tuple[str, ...]) -> list[dict[str, Any]]:
     """Return the features of all tokens of an address: each with those of its neighbours, and marks of the ends."""
-    single = [_of_token(token) for token in tokens]
+    single = [token_features(token) for token in tokens]
     single[0]["address.start"] = single[-1]["address.end"] = True
     found = [dict(each) for each in single]
     for i, features in enumerate(found):
