@@ -26,7 +26,6 @@ from .cost import Expense
 from .features import Component, aside, look_at_config, set_up_on
 from .label_errors import Suspects, find_suspects, tokens_of_file
 from .reading import CorpusReading, place_of, reading_of, sentences_of
-from .source_errors import find_source_suspects
 
 LABELS = ("tag", "pos", "chunk", "ent")
 """Columns with labels, if no config names those to learn."""
@@ -107,6 +106,8 @@ def debug_data(
     files = {"train": file, **({"dev": of_dev} if of_dev else {})}
     report = _look_at_files(files, preset, reading, is_cut=dev is None, has_tokenizer=config_path is not None)
     if preset.name == DOCBIN and not report.errors["train"].count:
+        from .source_errors import find_source_suspects  # no command needs features to start
+
         report = replace(report, source_suspects=find_source_suspects(file, number))
     if config_path is None:
         return report
