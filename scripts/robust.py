@@ -66,12 +66,13 @@ def documents(size: int) -> Draw:
     """Return a function that draws documents, until there are so many sentences."""
 
     def draw(rng: random.Random, train: list[Text], scored: list[Text]) -> tuple[list[Text], list[Text]]:
-        begins = [i for i, text in enumerate(train) if not text] or list(range(0, len(train), 25))
+        marks = [i for i, text in enumerate(train) if not text]
+        begins, most = (marks, 41) if marks else ([*range(0, len(train), 25)], 25)
         rng.shuffle(begins)
         chosen = list[Text]()
         for begin in begins:
-            end = next((i for i in range(begin + 1, len(train)) if not train[i] or i - begin > 40), len(train))
-            chosen += [[], *filter(None, train[begin:end])]
+            end = next((i for i in range(begin + 1, len(train)) if not train[i] or i - begin == most), len(train))
+            chosen += [*([[]] if marks else []), *filter(None, train[begin:end])]
             if len(chosen) >= size:
                 break
         return chosen, scored
@@ -180,6 +181,13 @@ def _plain(component: dict[str, Any]) -> None:
     component["decoder"] = {"@crf_decoders": "spacy_crfseq.Viterbi.v1"}
 
 
+def _as_large(component: dict[str, Any]) -> None:
+    """Train as for a large corpus: one model of sentences, decoded by Viterbi."""
+    component["decoder"] = {"@crf_decoders": "spacy_crfseq.Viterbi.v1"}
+    for block in ("context", "labels"):
+        component["attributes"].pop(block, None)
+
+
 def _with(block: str, **settings: Any) -> Callable[[dict[str, Any]], None]:
     def change(component: dict[str, Any]) -> None:
         component[block] = settings if "rho" not in settings else {**component[block], **settings}
@@ -201,7 +209,8 @@ ROWS = {
     "plain": RowSettings("`accurate` with `SequentialLog` and `Viterbi`", change=_plain),
     "accurate": RowSettings("`--goal accurate`"),
     "fast": RowSettings("`--goal fast`", "fast"),
-    "fast-plain": RowSettings("`fast` with `SequentialLog` and `Viterbi`", "fast", _plain),
+    "fast-large": RowSettings("`--goal fast` as for large corpora: `Viterbi`, sentences", "fast", _as_large),
+    "fast-vectors": RowSettings("`--goal fast --vectors ...`", "fast", vectors=GLOVE),
     "vectors": RowSettings("`--goal accurate --vectors ...`", vectors=GLOVE),
     "beta": RowSettings(
         "`accurate` with `MaxExpectedF1`, `beta = 1.5`",

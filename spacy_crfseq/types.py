@@ -563,11 +563,11 @@ Calibrated: TypeAlias = Callable[[NDArray[np.float64], Ints], NDArray[np.float64
 
 @runtime_checkable
 class LearnedDecoder(Decoder, Stateful, Protocol):
-    """A decoder that corrects the probabilities of spans, and learns how where a first stage is trained.
+    """A decoder that corrects the probabilities of spans, and learns how from models of parts of the corpus.
 
     Its state is what it has learned; ``from_state(None)`` forgets that.
 
-    base (Decoder): Decodes in the first stage.
+    base (Decoder): Decodes in these models.
     learned (bool): Whether it has learned anything yet.
     """
 

@@ -81,7 +81,7 @@ def can_share(training: PipelineTraining) -> bool:
     """Whether the encoding of a document does not depend on the other documents of the corpus."""
     methods = [pipe.method for pipe in training.to_train.values()]
     counted = any(m.min_count > 1 or m.max_features or m.tag_dictionary_size for m in methods)
-    staged = any(method.first_stage() for method in methods)  # its labels depend on the others
+    staged = any(method.staged for method in methods)  # whose results depend on the others
     return not (training.corpus.keeps or counted or staged)
 
 

@@ -100,6 +100,13 @@ class DocModel:
         """Return an untrained first stage; some attributes read its labels."""
         method = self.method.first_stage()
         assert method is not None
+        return self._like(method)
+
+    def new_rehearsal(self) -> DocModel:
+        """Return an untrained model that learns as this one does, for parts of a corpus, see `Method.rehearsal`."""
+        return self._like(self.method.rehearsal())
+
+    def _like(self, method: Method) -> DocModel:
         return DocModel(self.vocab, self.name, self.annotation, method, dict(self.cfg), lambda model: None)
 
     def current(self) -> Trained:

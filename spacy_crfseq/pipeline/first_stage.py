@@ -7,7 +7,7 @@ labelled in parts, each by a first stage that was trained on the others: the jac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -16,12 +16,15 @@ from spacy.training import Example
 
 from ..features.documents import APART
 from ..inference.posterior import Posterior
-from ..training.dataset import folds
+from ..training.dataset import Dataset, folds
 from ..types import MISSING, Decoder, Ints, LearnedDecoder, Offsets
 from .doc_model import DocModel
 from .prediction import doc_key
 from .training_set import TrainingSet
 from .white_space import words_of
+
+PARTS = 5
+"""Parts of a corpus that a decoder learns from where no first stage is trained."""
 
 
 class NotedDocs:
@@ -69,20 +72,53 @@ def jackknife(
         bounds = np.arange(len(offsets))
     labels, observed = np.full(ends[-1], MISSING, np.int32), list[Any]()
     parts = folds(units, min(k, len(set(units))), seed) if len(set(units)) > 1 else []
-    for number, held in enumerate(parts, 1):
-        report(f"First stage: part {number} of {len(parts)} is labelled by a model of the others")
-        sequences = np.concatenate([np.arange(bounds[i], bounds[i + 1]) for i in held])
-        tokens = np.concatenate([np.arange(offsets[bounds[i]], offsets[bounds[i + 1]]) for i in held])
-        learn(np.setdiff1d(np.arange(len(offsets) - 1), sequences))
-        posterior = posterior_of(model, part := texts.take(sequences).numbered(model))
+    held = [np.concatenate([np.arange(bounds[i], bounds[i + 1]) for i in part]) for part in parts]
+    for sequences, part, posterior in held_out(model, texts, held, learn, "First stage", report):
+        tokens = np.concatenate([np.arange(offsets[i], offsets[i + 1]) for i in sequences])
         labels[tokens] = posterior.decode(model.method.decoder, model.method.n_threads)
         if isinstance(decoder, LearnedDecoder):
-            data = part.corpus.data
-            weights = np.repeat(data.weights, np.diff(data.encoded.offsets))
-            observed.append(decoder.observe(posterior, np.where(weights > 0, data.gold, MISSING)))
+            observed.append(decoder.observe(posterior, part.known_gold()))
     if isinstance(decoder, LearnedDecoder):
         decoder.learn(observed)
     return {key: labels[begin:end] for key, (begin, end) in zip(keys, pairwise(ends.tolist()), strict=True)}
+
+
+def teach(
+    decoder: LearnedDecoder,
+    model: DocModel,
+    texts: TrainingSet,
+    learn: Callable[[Offsets], None],
+    report: Callable[[str], None],
+) -> None:
+    """Let a decoder learn from a training corpus by models of a jackknife, where no first stage is trained.
+
+    Its parts are runs of neighbours, so that few documents are in two.  Other arguments as of `jackknife`.
+    """
+    parts = np.array_split(np.arange(texts.corpus.data.n_sequences), PARTS)
+    held = [part for part in parts if len(part)]
+    done = held_out(model, texts, held if len(held) > 1 else [], learn, "Decoder", report)
+    decoder.learn([decoder.observe(posterior, part.known_gold()) for _, part, posterior in done])
+
+
+def held_out(
+    model: DocModel,
+    texts: TrainingSet,
+    parts: Sequence[Offsets],
+    learn: Callable[[Offsets], None],
+    name: str,
+    report: Callable[[str], None],
+) -> Iterator[tuple[Offsets, Dataset, Posterior]]:
+    """Yield the sequences of each part of a corpus, their data, and their labels by a model of the other parts.
+
+    learn (Callable): Trains the model on some sequences of the texts.
+    name (str): For whom, in the report.
+    """
+    everything = np.arange(texts.corpus.data.n_sequences)
+    for number, sequences in enumerate(parts, 1):
+        report(f"{name}: part {number} of {len(parts)} is labelled by a model of the others")
+        learn(np.setdiff1d(everything, sequences))
+        part = texts.take(sequences).numbered(model)
+        yield sequences, part.corpus.data, posterior_of(model, part)
 
 
 def posterior_of(model: DocModel, texts: TrainingSet) -> Posterior:

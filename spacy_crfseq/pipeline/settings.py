@@ -177,17 +177,27 @@ class Method(NamedTuple):
     def first_stage(self) -> "Method | None":
         """Return the method of the stage whose labels attributes read; None if none do."""
         from ..features.protocol import LabelAttributes
-        from ..types import LearnedDecoder
 
         readers = [plugin for plugin in self.attributes.values() if isinstance(plugin, LabelAttributes)]
         if not readers:
             return None
         others = {name: plugin for name, plugin in self.attributes.items() if plugin not in readers}
-        optimizer = readers[0].optimizer or self.optimizer
+        return self._replace(attributes=others, optimizer=readers[0].optimizer or self.optimizer).rehearsal()
+
+    @property
+    def staged(self) -> bool:
+        """Whether other models are trained before this one, of all the texts that it will learn from."""
+        from ..types import LearnedDecoder
+
+        return self.first_stage() is not None or isinstance(self.decoder, LearnedDecoder)
+
+    def rehearsal(self) -> "Method":
+        """Return the method of models that learn from parts of a corpus, to show what to expect of new texts."""
+        from ..types import LearnedDecoder
+
         decoder = self.decoder.base if isinstance(self.decoder, LearnedDecoder) else self.decoder
         potentials = {name: copy(potential) for name, potential in self.potentials.items()}
-        first = self._replace(attributes=others, optimizer=optimizer, decoder=decoder, potentials=potentials)
-        return first._replace(terms={}, keep_names=False)
+        return self._replace(decoder=decoder, potentials=potentials, terms={}, keep_names=False)
 
     def each_term(self, component: str) -> dict[str, TermSettings]:
         """Return the settings of each term by its name.  RAISES ConfigError: If one is unknown or out of range."""

@@ -53,7 +53,7 @@ from .corpus_encoder import EncodedCorpus, encode_corpus
 from .doc_model import DocModel
 from .encode import ExampleEncoder, content_key
 from .evaluator import Evaluator
-from .first_stage import NotedDocs, jackknife
+from .first_stage import NotedDocs, jackknife, teach
 from .labels import PartialTable, gold_tags, known_tags
 from .objectives import corpus_term, further_terms, objective_of
 from .plan import TrainingPlan
@@ -156,6 +156,7 @@ class Training:
             check_weights(model.name, texts)
             made_up = made_up and not texts.corpus.tags
             texts = self._tagged(texts, labels, nlp, made_up=made_up)
+            self._teach(texts)
             self.begin(texts)
             for network in model.networks.values():
                 network.initialize([example.predicted for example in sample], len(texts.tags))
@@ -304,6 +305,17 @@ class Training:
         first, learn, seed = training.model, partial(training.learn, texts), plan.seed or 0
         return jackknife(first, texts, docs, learn, k=k, seed=seed, decoder=decoder, report=plan.report)
 
+    def _teach(self, texts: TrainingSet) -> None:
+        """Let a decoder that learns do so where no first stage is trained, unless it keeps what it has learned."""
+        model, plan, decoder = self.model, self.plan, self.model.method.decoder
+        if not isinstance(decoder, LearnedDecoder) or model.first is not None or model.networks or plan.postponed:
+            return
+        if decoder.learned and plan.source is not None:
+            return
+        training = Training(model.new_rehearsal(), report=plan.report, seed=plan.seed, source=plan.source)
+        corpus = texts._replace(terms={})
+        teach(decoder, training.model, corpus, partial(training.learn, corpus), plan.report)
+
     # Examples and terms that come later
 
     def _meet(self, new: Mapping[int, Example], *, due: bool) -> None:
@@ -324,7 +336,9 @@ class Training:
         if len(examples) > (1 if due else 1.25) * self._n_built:
             old, self._n_built = model.crf, len(examples)
             texts = collect(model, self.plan, examples.values(), *self._learn_first(examples.values))
-            self.begin(texts._replace(tags=model.labels.tags))
+            texts = texts._replace(tags=model.labels.tags)
+            self._teach(texts)
+            self.begin(texts)
             carry_over(old, model.crf)
         self._met = examples
 

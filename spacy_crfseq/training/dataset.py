@@ -63,6 +63,11 @@ class Dataset(NamedTuple):
         n_labelled = np.append(0, np.cumsum(self.gold >= 0))[self.encoded.offsets]
         return self.take(np.flatnonzero(np.diff(n_labelled)))
 
+    def known_gold(self) -> Ints:
+        """Return the labels [T], `MISSING` for those of sequences of weight 0."""
+        weights = np.repeat(self.weights, np.diff(self.encoded.offsets))
+        return np.where(weights > 0, self.gold, MISSING)
+
     def slice(self, first: int, last: int) -> Dataset:
         """Return the sequences first..last-1, without a copy."""
         offsets = self.encoded.offsets[first : last + 1]

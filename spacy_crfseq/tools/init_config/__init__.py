@@ -76,6 +76,9 @@ STDERR = 2
 """The file number of the standard error, where progress is shown."""
 SENTENCES = 1000
 """Sentences from which the language is guessed; of a DocBin, Docs."""
+FEW = 100_000
+"""Words up to which a corpus of entities is small: its training takes so few seconds that a decoder may learn from
+models of its parts, whatever the goal."""
 LEAST, LEAD = 0.2, 1.3
 """Share of stop words among the words below which a corpus is in none of these languages; running text has 0.3.  And
 how many times as large as that of the next language it must be."""
@@ -104,6 +107,7 @@ class ConfigSettings(NamedTuple):
 
     unit (str): What the readers make a Doc: a sentence, a passage or a document (`create_conll_reader`).
     characters (bool): Whether the tokens are single characters, as where words are to be found.
+    few (int): The number of its words if it is small, else 0.
     of_dev (Preset | None): The layout of the dev corpus, if it needs another reader than the training corpus.
     doubtful (tuple[str, ...]): Tasks whose labels have probabilities in the training corpus, as `aggregate` notes them.
     raw (Path | None): The file of classes that were learned from the user's raw text.
@@ -119,6 +123,7 @@ class ConfigSettings(NamedTuple):
     dev: Path | None
     unit: str = "sentence"
     characters: bool = False
+    few: int = 0
     of_dev: Preset | None = None
     doubtful: tuple[str, ...] = ()
     raw: Path | None = None
@@ -168,9 +173,11 @@ def complete(wanted: Wanted, ask: Ask | None = None) -> ConfigSettings:
     for corpus, read_as in ((train, layout), (dev, of_dev or layout.complete)):
         if corpus is not None:
             _check_corpus(corpus, read_as, lang, [column for column, of in TASK_OF.items() if of in tasks])
-    unit, characters = _unit(tasks, layout, goal, train), train is not None and _are_characters(train, layout)
     doubtful = _doubtful(tasks, train) if train is not None and layout.name == DOCBIN else ()
-    return ConfigSettings(tasks, lang, layout, goal, train, dev, unit, characters, of_dev, doubtful)
+    few = 0 if train is None or "ner" in doubtful else _few(tasks, layout, train)  # a decoder learns from what is sure
+    unit = _unit(tasks, layout, goal, train, small=few > 0)
+    characters = train is not None and _are_characters(train, layout)
+    return ConfigSettings(tasks, lang, layout, goal, train, dev, unit, characters, few, of_dev, doubtful)
 
 
 def _layout_of_dev(layout: Preset, train: Path, dev: Path) -> Preset | None:
@@ -241,13 +248,24 @@ def _doubtful(tasks: Sequence[str], train: Path) -> tuple[str, ...]:
     return tuple(task for task in tasks if task in noted)
 
 
-def _unit(tasks: Sequence[str], layout: Preset, goal: str, train: Path | None) -> str:
+def _unit(tasks: Sequence[str], layout: Preset, goal: str, train: Path | None, *, small: bool) -> str:
     has_sentences = "weight" in layout.columns or layout.form is not None  # which have weights, or are elements
-    if "ner" not in tasks or goal != "accurate" or has_sentences:
+    if "ner" not in tasks or has_sentences or not (goal == "accurate" or (goal == "fast" and small)):
         return "sentence"
-    if layout.name == DOCBIN or layout.spans is not None:
+    documents = layout.name == DOCBIN or layout.spans is not None
+    if train is not None and not documents and layouts.marks_documents(train, layout):
         return "document"
-    return "document" if train is not None and layouts.marks_documents(train, layout) else "passage"
+    return "sentence" if goal == "fast" else "document" if documents else "passage"
+
+
+def _few(tasks: Sequence[str], layout: Preset, train: Path) -> int:
+    """Return the number of words of a corpus of entities if it is small, else 0."""
+    if "ner" not in tasks or layout.form is not None:
+        return 0
+    with suppress(ValueError):  # of a file that cannot be read, which the commands that train report
+        count = sum(1 for _ in islice(chain.from_iterable(_sentences(train, layout)), FEW + 1))
+        return count if count <= FEW else 0
+    return 0
 
 
 def _ask_file(which: str, ask: Ask) -> Path | None:
@@ -576,12 +594,17 @@ def _are_characters(path: Path, layout: Preset) -> bool:
 
 
 def _words(path: Path, layout: Preset) -> Iterator[str]:
+    return (word for words in islice(_sentences(path, layout), SENTENCES) for word in words)
+
+
+def _sentences(path: Path, layout: Preset) -> Iterator[Sequence[str]]:
+    """Return the words of each sentence of a corpus; of a DocBin or of spans, of each document."""
     if layout.name == DOCBIN:
         from spacy.vocab import Vocab
 
         from ...pipeline.texts import load_docs
 
-        return (token.text for doc in islice(load_docs(path, Vocab(), _pass_over), SENTENCES) for token in doc)
+        return ([token.text for token in doc] for doc in load_docs(path, Vocab(), _pass_over))
     if layout.spans is not None:
         files = corpus_files(path)
         sentences: Iterator[Sentence] = chain.from_iterable(
@@ -589,7 +612,7 @@ def _words(path: Path, layout: Preset) -> Iterator[str]:
         )
     else:
         sentences = layouts.read_layout(path, layout, _pass_over)
-    return (word for sentence in islice(sentences, SENTENCES) for word in sentence.words)
+    return (sentence.words for sentence in sentences)
 
 
 def _pass_over(_: FormatError) -> None:

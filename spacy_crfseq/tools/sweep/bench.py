@@ -43,7 +43,7 @@ class Candidate(NamedTuple):
 
 def encoding_of(combination: Combination, pipe: CRFComponent) -> dict[Place, Any]:
     """Return the changes of a combination on which its encoded corpus depends, given its component."""
-    if pipe.method.first_stage() is not None:  # it depends on all settings
+    if pipe.method.staged:  # the stage before depends on all settings
         return combination.changes
     reads = isinstance(pipe.method.loss, TextLoss)  # it reads texts as they are encoded
     free = [("components", pipe.name, setting) for setting in FREE if not (reads and setting == "loss")]
@@ -71,7 +71,7 @@ class Bench:
                 self._turn = turn._replace(dev=list(turn.dev or ()))
                 break
             self._fit(turn)
-        self._texts, self._staged = own.training.whole, own.method.first_stage() is not None
+        self._texts, self._staged = own.training.whole, own.method.staged
 
     def train(self, candidate: Candidate, seeds: Sequence[int], parent: int) -> tuple[CombinationResult, Floats]:
         """Return the result of training with each seed, and the parameters [D] of the best of these.

@@ -181,6 +181,9 @@ def _examples(nlp: Language) -> list[Example]:
     return made
 
 
+DECODERS = ("RescoredSpans", "MaxExpectedF1")
+
+
 def _component(decoder: str = "RescoredSpans", labels: bool = True) -> Any:
     return spacy.blank("en").add_pipe(
         "crf_ner",
@@ -262,8 +265,9 @@ def test_learned_weights_are_stored_and_go_with_their_model(trained: Any) -> Non
     plain = _component("MaxExpectedF1").from_bytes(trained.to_bytes())
     assert not other.from_bytes(plain.to_bytes()).method.decoder.learned
     again.method = again.method._replace(attributes={})
-    again.initialize(lambda: examples[:3])
-    assert not again.method.decoder.learned
+    again.initialize(lambda: examples[:3])  # without a first stage, it learns from these texts
+    assert again.method.decoder.weights.any()
+    assert not np.array_equal(again.method.decoder.weights, learned)
 
 
 def test_texts_without_weight_teach_nothing(trained: Any) -> None:
@@ -294,13 +298,38 @@ def test_another_decoder_ignores_what_was_learned(trained: Any) -> None:
     np.testing.assert_array_equal(untaught.posterior(docs).all_probabilities, other.posterior(docs).all_probabilities)
 
 
-def test_without_a_first_stage_probabilities_are_exact() -> None:
-    pipes = [_component(decoder, labels=False) for decoder in ("RescoredSpans", "MaxExpectedF1")]
-    docs = [example.predicted for example in _examples(spacy.blank("en"))[:5]]
+def test_without_a_first_stage_it_learns_from_models_that_have_not_seen_the_texts() -> None:
+    """It observes each fifth of the corpus by a model of the others, and what it learned is the same each time."""
+    examples, seen = _examples(spacy.blank("en")), list[tuple[float, int]]()
+    pipe, again = _component(labels=False), _component(labels=False)
+    decoder = pipe.method.decoder
+    learn, observe = decoder.learn, decoder.observe
+
+    def watched(posterior: Any, gold: Any) -> Any:
+        seen.append((float(posterior.log_probabilities(gold).sum()), len(gold)))
+        return observe(posterior, gold)
+
+    decoder.observe, decoder.learn = watched, lambda rows: learn(list(rows))
+    for one in (pipe, again):
+        one.initialize(lambda: examples)
+        one.fit()
+    assert [size for _, size in seen] == [sum(len(example.predicted) for example in examples) // 5] * 5
+    own = pipe.posterior([example.predicted for example in examples]).distribution
+    gold = np.concatenate([pipe.training.compile([example])[0].gold for example in examples])
+    assert sum(value for value, _ in seen) < own.log_probabilities(gold).sum() < 0  # of its own texts, it is surer
+    assert decoder.weights.any()
+    np.testing.assert_array_equal(decoder.weights, again.method.decoder.weights)
+    assert pipe.doc_model.first is None
+
+
+def test_one_text_teaches_nothing() -> None:
+    examples, pipes = _examples(spacy.blank("en"))[:1], [_component(name, labels=False) for name in DECODERS]
+    doc = examples[0].reference[:5].as_doc()
     for pipe in pipes:
-        pipe.initialize(lambda: _examples(spacy.blank("en")))
+        pipe.initialize(lambda: [Example(Doc(doc.vocab, words=[token.text for token in doc]), doc)])
         pipe.fit()
-    one, other = (pipe.posterior(docs) for pipe in pipes)
+    assert not pipes[0].method.decoder.learned
+    one, other = (pipe.posterior([doc]) for pipe in pipes)
     assert one.all_labels.tolist() == other.all_labels.tolist()
     assert one.all_probabilities.tolist() == other.all_probabilities.tolist()
 

@@ -25,6 +25,7 @@ from spacy_crfseq.corpora.layouts import GOLD, NAMES
 from spacy_crfseq.errors import ConfigError, FormatError
 from spacy_crfseq.pipeline.configs import load_config
 from spacy_crfseq.tools.init_config import (
+    FEW,
     GOALS,
     LANGUAGES,
     METHOD_BLOCKS,
@@ -306,7 +307,31 @@ def test_accurate_models_read_the_document_or_a_passage(corpora: Path, tmp_path:
         assert {block["labels"]["optimizer"]["rate"] for block in attributes if block} <= {0.2}
         decoders = [component["decoder"]["@crf_decoders"] for component in config["components"].values()]
         assert ("spacy_crfseq.RescoredSpans.v1" in decoders) == (unit != "sentence")
-        assert complete(Wanted(task, "xx", goal="fast", train=train)).unit == "sentence"
+        assert complete(Wanted(task, "xx", goal="small", train=train)).unit == "sentence"
+
+
+@pytest.mark.usefixtures("installed")
+def test_fast_models_of_few_words_learn_from_models_of_parts(corpora: Path, tmp_path: Path) -> None:
+    """The documents of a small corpus are read, too; the config says why, and a large corpus changes nothing."""
+    small, large, marked = (tmp_path / f"{name}.conll" for name in ("small", "large", "marked"))
+    sentence = "Ada NNP B-NP B-PER\nsings VBZ B-VP O\n\n"
+    small.write_text(sentence, encoding="utf8")
+    marked.write_text("-DOCSTART- -X- -X- O\n\n" + sentence, encoding="utf8")
+    large.write_text("-DOCSTART- -X- -X- O\n\n" + sentence * (FEW // 2 + 1), encoding="utf8")
+    for train, unit, decoder, why in (
+        (small, "sentence", "RescoredSpans", "2 words are few"),
+        (marked, "document", "RescoredSpans", "2 words are few"),
+        (corpora / "train.jsonl", "sentence", "RescoredSpans", " words are few"),
+        (large, "sentence", "Viterbi", "the best sequence"),
+    ):
+        made = complete(Wanted("ner", "xx", goal="fast", train=train))
+        text = init_config(made)
+        assert made.unit == unit
+        assert f'@crf_decoders = "spacy_crfseq.{decoder}.v1"' in text
+        assert why in text
+        assert ("DocumentLabels" in text) == (unit == "document")
+    for task, goal in (("tagger", "fast"), ("chunker", "fast"), ("ner", "small")):
+        assert "RescoredSpans" not in init_config(complete(Wanted(task, "xx", goal=goal, train=small)))
 
 
 def test_says_what_is_missing_and_what_is_guessed(run: Run, tmp_path: Path, installed: set[str]) -> None:
