@@ -134,7 +134,7 @@ def write_attributes(source: Path, target: Path) -> None:
         for sentence in read_preset(source, "conll2003"):
             tags = sentence.columns["tag"]
             for word, tag, label in zip(sentence.words, tags, sentence.columns["chunk"], strict=True):
-                names = (re.sub(r"([\\:])", r"\\\1", each) for each in (f"w={word}", f"t={tag}"))
+                names = (re.sub(r"([\\:])", r"\\\1", name) for name in (f"w={word}", f"t={tag}"))
                 print(label, *names, sep="\t", file=file)
             print(file=file)
 

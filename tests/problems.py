@@ -204,8 +204,8 @@ def text_of(n_tokens: int) -> Doc:
 
 def all_allowed(n_labels: int) -> Constraints:
     """Return constraints that forbid nothing; each label is a span of its own."""
-    ones, square = np.ones(n_labels, np.bool_), np.ones((n_labels, n_labels), np.bool_)
-    return Constraints(ones, square, ones, ~square, ~ones)
+    everywhere, square = np.ones(n_labels, np.bool_), np.ones((n_labels, n_labels), np.bool_)
+    return Constraints(everywhere, square, everywhere, ~square, ~everywhere)
 
 
 def random_constraints(rng: np.random.Generator, problem: Problem, share: float) -> tuple[Constraints, np.ndarray]:
@@ -460,7 +460,7 @@ def source_of(potential: Linear | Sum, theta: Floats, text: Encoded) -> Source:
     linear, small = (potential.linear, potential.small) if isinstance(potential, Sum) else (potential, ())
     own, *others = potential.split(theta) if isinstance(potential, Sum) else [theta]
     views = linear.layout.views(own)
-    tables = [CachedSums(*each) for each in zip(linear.rows, views, strict=False)]
+    tables = [CachedSums(*table) for table in zip(linear.rows, views, strict=False)]
     return Source(tables, views, text, list(zip(small, others, strict=True)))
 
 

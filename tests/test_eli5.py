@@ -35,7 +35,7 @@ def test_explanations_are_those_of_the_same_model_of_sklearn_crfsuite(case: str)
     for own, other in zip(ours.targets, theirs.targets, strict=True):
         for side in ("pos", "neg"):
             weights, expected = (
-                {str(each.feature): each.weight for each in getattr(target.feature_weights, side)}
+                {str(feature.feature): feature.weight for feature in getattr(target.feature_weights, side)}
                 for target in (own, other)
             )  # features of the same words have the same weight, so that either may be among the first
             assert sorted(weights.values()) == pytest.approx(sorted(expected.values()), abs=1e-5)

@@ -90,7 +90,7 @@ def test_the_model_is_that_of_crfsuite(peer: Any, values: bool, settings: dict[s
     ):
         assert {key for key, weight in own.items() if abs(weight) > 0.02} <= other.keys()
         assert all(own.get(key, 0) == pytest.approx(weight, abs=0.02) for key, weight in other.items())
-    found, expected = (each.predict_marginals(test) for each in (ours, theirs))
+    found, expected = (model.predict_marginals(test) for model in (ours, theirs))
     for tokens, others in zip(found, expected, strict=True):
         for token, other in zip(tokens, others, strict=True):
             assert token == pytest.approx(other, abs=0.01)
@@ -106,8 +106,8 @@ def test_probabilities_sum_to_one_as_python_floats() -> None:
 
 
 def test_the_settings_are_those_of_sklearn_crfsuite(peer: Any) -> None:
-    theirs = {name: each.default for name, each in inspect.signature(peer).parameters.items()}
-    ours = {name: each.default for name, each in inspect.signature(CRF).parameters.items()}
+    theirs = {name: parameter.default for name, parameter in inspect.signature(peer).parameters.items()}
+    ours = {name: parameter.default for name, parameter in inspect.signature(CRF).parameters.items()}
     assert list(ours.items())[: len(theirs)] == list(theirs.items())
     assert repr(CRF(c1=0.1, optimizer=AdaGrad()))[:30] == "CRF(c1=0.1, optimizer=AdaGrad("
 
@@ -201,7 +201,7 @@ def test_few_sequences_of_an_iterator_are_in_memory(kind: Any, monkeypatch: pyte
             living.append(weakref.ref(sequence := Counted(map(kind, tokens))))
             yield sequence
             del sequence
-            most = max(most, sum(each() is not None for each in living))
+            most = max(most, sum(reference() is not None for reference in living))
 
     crf, again = CRF(max_iterations=5, **EXACT).fit(sequences(), iter(Y)), CRF(max_iterations=5, **EXACT).fit(lists, Y)
     assert crf.state_features_ == again.state_features_
@@ -379,7 +379,7 @@ def test_a_model_of_crfsuite(peer: Any, tmp_path: Path) -> None:
 def test_a_model_for_crfsuite(peer: Any, tmp_path: Path) -> None:
     (X, y), test = generated(30, values=True), generated(5, 1, values=True)[0]
     odd: dict[str, Any] = {"": True, "é\t": "日本", ":": "", "x" * 300: -0.25}
-    X, test = ([[{**token, **odd} for token in tokens] for tokens in each] for each in (X, test))
+    X, test = ([[{**token, **odd} for token in tokens] for tokens in sentences] for sentences in (X, test))
     y = [[label.replace("L2", "").replace("L1", "Ö é") for label in labels] for labels in y]
     ours = CRF(c1=0.05, precision="float64").fit(X, y)
     ours.save(tmp_path / "model")

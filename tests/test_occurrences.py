@@ -143,9 +143,9 @@ def test_spans_and_expected_f(case: Case) -> None:
     expected, n_true = [], 0.0
     for tokens, paths, shares in zip(*case[1:], strict=True):
         of_paths = [{*reference.spans_of(path, *spans)} for path in paths.tolist()]
-        n_true += sum(share * len(each) for share, each in zip(shares, of_paths, strict=True))
+        n_true += sum(share * len(paths) for share, paths in zip(shares, of_paths, strict=True))
         for start, path in reference.spans_of(labels[tokens].tolist(), *spans):
-            expected.append(sum(s for s, each in zip(shares, of_paths, strict=True) if (start, path) in each))
+            expected.append(sum(s for s, paths in zip(shares, of_paths, strict=True) if (start, path) in paths))
     np.testing.assert_allclose(found, expected, **LIMITS)
     total = len(starts) + n_true
     assert case.posterior.expected_f(labels) == pytest.approx(2 * found.sum() / total if total else 0.0, abs=1e-6)
@@ -218,7 +218,7 @@ def test_candidates_are_those_without_the_rules() -> None:
     case = make_case(3, "IOB2", 2, 0.0, 1.0, True)
     assert case is not None
     assert case.posterior.rules is not None
-    found, wanted = (each.candidates(0.01) for each in (case.posterior, case.posterior._replace(rules=None)))
+    found, wanted = (side.candidates(0.01) for side in (case.posterior, case.posterior._replace(rules=None)))
     assert len(wanted[1])
     for array, expected in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(array, expected)

@@ -72,7 +72,7 @@ class Case(NamedTuple):
     def parts(self, labels: np.ndarray) -> list[tuple[Scores, np.ndarray]]:
         """Return the scores of each sequence and its part of labels [T] or of other rows."""
         bounds = itertools.pairwise(self.posterior.offsets.tolist())
-        return [(scores, labels[slice(*each)]) for scores, each in zip(self.sequences, bounds, strict=True)]
+        return [(scores, labels[slice(*place)]) for scores, place in zip(self.sequences, bounds, strict=True)]
 
 
 def make_case(problem: Problem, constraints: Constraints, allowed: np.ndarray, temperature: float = 1.0) -> Case:

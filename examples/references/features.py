@@ -270,7 +270,7 @@ def attributes_of(words: Sequence[str]) -> Iterator[list[str]]:
         of_part = [f"first={canonical(part[0])}", f"last={canonical(part[-1])}", f"size={min(len(part), 8)}"]
         of_part += [f"number={number}", f"left={len(parts) - number}"]
         for name, clue in zip(("before", "here", "after"), around[number : number + 3], strict=True):
-            of_part += [f"{name}={each}" for each in clue]
+            of_part += [f"{name}={label}" for label in clue]
         for i in range(len(part)):
             of_word = [f"place={min(i, 3)}", f"to-end={min(len(part) - i - 1, 3)}"]
             yield [*of_part, *of_word, *next(places)]

@@ -18,8 +18,10 @@ WITHOUT_INPUT = {"annotate", "init-config", "warmup"}
 def test_a_missing_input_is_the_first_complaint(command: str, run: Run, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
     required = [parameter for parameter in GROUP.commands[command].params if parameter.required]
-    arguments = [f"none{i}" for i, each in enumerate(required) if each.param_type_name == "argument"]
-    options = [f"{each.opts[0]} {each.name}.out" for each in required if each.param_type_name == "option"]
+    arguments = [f"none{i}" for i, parameter in enumerate(required) if parameter.param_type_name == "argument"]
+    options = [
+        f"{parameter.opts[0]} {parameter.name}.out" for parameter in required if parameter.param_type_name == "option"
+    ]
     result = run(command, *arguments, *options)
     refused(result, "no such")
     assert any(f"{name}: no such" in result.stderr for name in arguments)

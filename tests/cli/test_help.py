@@ -36,7 +36,9 @@ def test_help_shows_an_example_and_fits_into_80_columns(command: str, run: Run) 
     assert [line for line in text.splitlines() if len(line) > 80] == []
 
 
-@pytest.mark.parametrize("command", typer.main.get_command(crfseq_cli).commands.values(), ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    "command", typer.main.get_command(crfseq_cli).commands.values(), ids=lambda command: command.name
+)
 def test_help_of_options_has_no_brackets_that_rich_takes_for_markup(command: Any) -> None:
     for parameter in command.params:
         text = f"{getattr(parameter, 'help', '')} {parameter.show_default}"

@@ -97,7 +97,7 @@ def most_labels_right(scores: Scores, path: np.ndarray, paths: np.ndarray) -> tu
 
 def most_probable_by_steps(scores: Scores, path: np.ndarray, paths: np.ndarray) -> tuple[float, float]:
     """Return the log-probability of a path in a chain of softmaxes, and that of the best of all allowed ones [P, n]."""
-    found, expected = (reference.local_log_probabilities(scores, each) for each in (path[None], paths))
+    found, expected = (reference.local_log_probabilities(scores, labels) for labels in (path[None], paths))
     return found[0], expected.max()
 
 

@@ -50,7 +50,7 @@ def declared(name: str) -> dict[str, Any]:
     """Return a loss and a regularizer that it says it can minimise: SequentialLog and L2 where it can."""
     optimizer = make(name)
     losses = [SequentialLog(), *(loss for _, loss in sorted(made_losses().items()))]  # Hinge before Perceptron
-    loss = next(each for each in losses if optimizer.requires <= provided(each))
+    loss = next(loss for loss in losses if optimizer.requires <= provided(loss))
     regularizer = L2(1.0) if optimizer.penalties != {"none"} else NoRegularizer()
     return {"loss": loss, "regularizer": regularizer, "support": "observed" if name in FREE else "all"}
 

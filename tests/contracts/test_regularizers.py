@@ -22,7 +22,9 @@ BLOCKS = [
 ROWS = [slice(0, 2), slice(2, 3), slice(3, 5), slice(5, 6), slice(6, 7)]
 REGULARIZERS = {name: make().over(BLOCKS) for name, make in registry.regularizers.get_all().items()}
 EVERY_REGULARIZER = pytest.mark.parametrize("penalty", REGULARIZERS.values(), ids=REGULARIZERS)
-PARTED = [{name: each for name, each in REGULARIZERS.items() if each.smooth == smooth} for smooth in (True, False)]
+PARTED = [
+    {name: penalty for name, penalty in REGULARIZERS.items() if penalty.smooth == smooth} for smooth in (True, False)
+]
 SMOOTH, NON_SMOOTH = (pytest.mark.parametrize("penalty", part.values(), ids=part) for part in PARTED)
 
 

@@ -147,7 +147,7 @@ def _expected(doc: Doc, i: int, window: int, most: int) -> set[str]:
 
 @given(DOCS, st.integers(1, 3), st.integers(1, 5))
 def test_values_are_those_of_a_search(rows: list[list[tuple[str, bool]]], window: int, most: int) -> None:
-    docs, strings = [_doc(each) for each in rows], dict[int, str]()
+    docs, strings = [_doc(row) for row in rows], dict[int, str]()
     plugin = DocumentWords(window, most)
     (sets,) = plugin.read("DOC", docs, strings).values()
     found = [[strings[v] for v in sets.values[b:e].tolist()] for b, e in zip(sets.ptr, sets.ptr[1:], strict=False)]

@@ -83,7 +83,7 @@ JUNK = st.recursive(
 )
 TOKENS = st.integers(0, 4)
 LABEL = st.sampled_from([*LABELS, *LABELS, *LABELS, "NEW"])
-SPAN = st.tuples(TOKENS, st.integers(1, 3), LABEL).map(lambda each: [each[0], each[0] + each[1], each[2]])
+SPAN = st.tuples(TOKENS, st.integers(1, 3), LABEL).map(lambda pins: [pins[0], pins[0] + pins[1], pins[2]])
 PINS = st.fixed_dictionaries({}, optional={
     "spans": st.lists(SPAN, max_size=2), "outside": st.lists(TOKENS, max_size=2), "wrong": st.lists(SPAN, max_size=2),
     "unknown": st.lists(TOKENS, max_size=2),
@@ -107,7 +107,7 @@ def test_whatever_the_page_sends_is_answered_and_what_is_accepted_can_be_learned
             "seconds": 2.5, "actions": 3, "reviewed": True, "name": "NEW2", "held_out": shown["held_out"],
         }  # fmt: skip
         if what == "accept" and data.draw(st.booleans()):
-            body["pins"] = {**shown["pins"], "spans": [each[:3] for each in shown["spans"]]}
+            body["pins"] = {**shown["pins"], "spans": [span[:3] for span in shown["spans"]]}
         if data.draw(st.integers(0, 2)) == 0:
             inside, key = body, data.draw(st.sampled_from(sorted(body)))
             if key == "pins" and body["pins"] and data.draw(st.booleans()):

@@ -215,7 +215,7 @@ def test_two_writers(place: Any, operations: Any, monkeypatch: pytest.MonkeyPatc
         waiting = start(command.split(), one.folder, Fault(at, stops=True))
         assert os.WIFSTOPPED(os.waitpid(waiting.pid, os.WUNTRACED)[1])
         arguments = command.split()
-        arguments[1:] = [OTHERS.get(each, each) for each in arguments[1:]]
+        arguments[1:] = [OTHERS.get(name, name) for name in arguments[1:]]
         try:
             second = run(arguments, one.folder)
             os.kill(waiting.pid, signal.SIGCONT)

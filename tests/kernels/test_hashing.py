@@ -57,8 +57,8 @@ def offsets_of(lengths: list[int]) -> np.ndarray:
 def test_keys_of_values(values: list[tuple[int, int]], seed: int) -> None:
     keys = np.full(len(values), seed, np.uint64)
     for part in (0, 1):
-        hashing.mix_values(as_keys([each[part] for each in values]), keys)
-    assert keys.tolist() == [mixed(seed, list(each)) for each in values]
+        hashing.mix_values(as_keys([key[part] for key in values]), keys)
+    assert keys.tolist() == [mixed(seed, list(key)) for key in values]
 
 
 @given(LENGTHS, st.lists(DISTANCES, min_size=1, max_size=4), st.randoms())

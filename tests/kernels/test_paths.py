@@ -181,9 +181,9 @@ def test_the_best_combinations_of_sequences(problem: Problem, k: int, two_groups
     groups = np.array([0, min(2, len(bounds)), len(bounds)] if two_groups else [0, len(bounds)])
     labels, values = paths.best_labellings(problem.scores, offsets, k)
     merged = NBest(labels, values).merged(offsets, groups)
-    ones = [one for one, *_ in sequences(problem)]
+    labels_of = [one for one, *_ in sequences(problem)]
     for g, (first, last) in enumerate(itertools.pairwise(groups)):
-        sums = reference.ranked_sums([ranked_scores(one)[:k] for one in ones[first:last]])
+        sums = reference.ranked_sums([ranked_scores(one)[:k] for one in labels_of[first:last]])
         tokens, found, count = slice(offsets[first], offsets[last]), merged.log_probabilities[:, g], min(k, len(sums))
         np.testing.assert_allclose(found[:count], sums[:count], rtol=1e-9, atol=1e-9)
         assert np.isneginf(found[count:]).all()
@@ -191,7 +191,7 @@ def test_the_best_combinations_of_sequences(problem: Problem, k: int, two_groups
         rows = merged.labels[:count]
         assert len({tuple(row) for row in rows[:, tokens].tolist()}) == count
         for row, value in zip(rows, found, strict=False):
-            parts = [reference.path_score(ones[s], row[slice(*bounds[s])].tolist()) for s in range(first, last)]
+            parts = [reference.path_score(labels_of[s], row[slice(*bounds[s])].tolist()) for s in range(first, last)]
             assert sum(parts) == pytest.approx(value, rel=1e-9, abs=1e-9)
 
 

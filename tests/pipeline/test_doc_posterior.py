@@ -72,7 +72,7 @@ def test_curves_of_types_change_what_is_reported_of_spans() -> None:
             assert Span(doc, *old[:3])._.crf_score == pytest.approx(wanted)
     assert all(map(np.array_equal, pipe.posterior(docs).marginals(), marginals))
     assert pipe.posterior(docs, temperature=1.0).spans() == exact
-    assert [[e._.crf_score for e in doc.ents] for doc in nlp.pipe(docs)] == [[s[3] for s in each] for each in answers]
+    assert [[e._.crf_score for e in doc.ents] for doc in nlp.pipe(docs)] == [[s[3] for s in spans] for spans in answers]
     pipe.set_parameters(pipe.crf.theta)
     assert not pipe.cfg["calibration"], "it was fitted to other parameters"
     pipe.cfg["calibration"] = curves
@@ -106,12 +106,12 @@ def test_alternatives_of_a_document(factory: str) -> None:
         doc[i].is_sent_start = False
     both = sorted(
         ((p * q, a + b) for a, p in zip(*parts[0], strict=True) for b, q in zip(*parts[1], strict=True)),
-        key=lambda each: -each[0],
+        key=lambda answer: -answer[0],
     )
     found = pipe.nbest(doc, 7)
-    np.testing.assert_allclose([each.probability for each in found], [p for p, _ in both[:7]], atol=1e-9)
+    np.testing.assert_allclose([labelling.probability for labelling in found], [p for p, _ in both[:7]], atol=1e-9)
     assert found[0].tags == both[0][1]
-    assert len({tuple(each.tags) for each in found}) == 7
+    assert len({tuple(labelling.tags) for labelling in found}) == 7
     first = nlp(bare_doc(nlp, WORDS[:2]))
     if factory != "crf_tagger":
         spans = triples(first.ents if factory == "crf_ner" else first.spans["chunks"])

@@ -68,8 +68,10 @@ def test_answers_are_conditional_on_given_labels(
     assert answers.entropies()[0] == pytest.approx(-(probabilities * np.log(probabilities)).sum(), abs=1e-9)
     order = np.argsort(-probabilities)[:5]
     found = answers.nbest(5)[0]
-    np.testing.assert_allclose(np.exp([each.log_probability for each in found]), probabilities[order], atol=1e-9)
-    assert [[pipe.tags[label] for label in each.labels] for each in found] == [tagged[i] for i in order]
+    np.testing.assert_allclose(
+        np.exp([labelling.log_probability for labelling in found]), probabilities[order], atol=1e-9
+    )
+    assert [[pipe.tags[label] for label in labelling.labels] for labelling in found] == [tagged[i] for i in order]
     for path in answers.sample(20, seed=1)[0]:
         assert [pipe.tags[label] for label in path] in tagged
     assert not noted or {span[:2] for span in spans} <= {span[:2] for span in triples(weak(doc).ents)}

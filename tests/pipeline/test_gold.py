@@ -94,7 +94,7 @@ def test_documents_of_which_nothing_is_known_teach_nothing(factory: str) -> None
     plain, more = blank(factory), blank(factory)
     for nlp in (plain, more):
         corpus = examples(nlp, factory)
-        nothing = [Example(each.predicted, bare_doc(nlp, words_of(each.predicted))) for each in corpus]
+        nothing = [Example(example.predicted, bare_doc(nlp, words_of(example.predicted))) for example in corpus]
         pipe = pipe_of(initialize(nlp, [*corpus, *(nothing if nlp is more else [])]))
         assert all((data.gold < 0).all() for data in pipe.training.compile(nothing))
         assert nlp.update(nothing)[pipe.name] == 0

@@ -89,8 +89,8 @@ def test_a_label_trains_and_is_predicted_or_is_refused_by_name(
     assert set(pipe.labels) == set(labels)
     restored = blank(factory, **({"scheme": scheme} if scheme else {}), features=templates("LOWER[0]"))
     restored.from_bytes(nlp.to_bytes())
-    for each in (nlp, restored):
-        assert predicted(each, factory, texts[0].predicted) == wanted
+    for pipeline in (nlp, restored):
+        assert predicted(pipeline, factory, texts[0].predicted) == wanted
     assert pipe_of(restored).label_data == pipe.label_data
 
 

@@ -47,8 +47,8 @@ COMPONENTS: dict[str, tuple[str, dict[str, Any]]] = {
 def answers(nlp: Any, factory: str) -> list[tuple[list[int], list[float]]]:
     """Return the labels of each Doc and their probabilities."""
     posterior = pipe_of(nlp).posterior(inputs(nlp, factory))
-    each = zip(posterior.labels, posterior.marginals(), strict=True)
-    return [(labels.tolist(), found[np.arange(len(labels)), labels].tolist()) for labels, found in each]
+    answers = zip(posterior.labels, posterior.marginals(), strict=True)
+    return [(labels.tolist(), found[np.arange(len(labels)), labels].tolist()) for labels, found in answers]
 
 
 def component(name: str, factory: str, settings: dict[str, Any]) -> Any:

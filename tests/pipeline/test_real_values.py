@@ -124,5 +124,5 @@ def test_values_of_stored_docs_are_the_same(file: Path) -> None:
     stored = DocBin().from_bytes(DocBin(docs=[doc], store_user_data=True).to_bytes())
     values = pipe_of(nlp).method.potentials["own"]
     found = values.read([doc]).tolist()
-    assert [len(each) for each in found] == [32, 16, 16]  # a value of 0 counts as much as none
+    assert [len(values) for values in found] == [32, 16, 16]  # a value of 0 counts as much as none
     assert values.read(list(stored.get_docs(nlp.vocab))).tolist() == found

@@ -34,21 +34,21 @@ def test_scores_are_those_of_the_posterior(factory: str, stored: bool) -> None:
     pipe, key = pipe_of(nlp), "chunks" if factory == "crf_chunker" else factory
     for doc in nlp.pipe(inputs(nlp, factory)):
         [answer] = pipe.posterior([doc]).spans()
-        wanted = [each for each in answer if each.probability >= threshold.get("threshold", 0)]
+        wanted = [span for span in answer if span.probability >= threshold.get("threshold", 0)]
         if factory == "crf_tagger":
             found = [(token.i, token.i + 1, token.tag_, token._.crf_score) for token in doc]
         else:
             found = [(*triple, span._.crf_score) for span in (doc.ents if factory == "crf_ner" else doc.spans[key])
                      for triple in triples([span])]  # fmt: skip
-        assert [each[:3] for each in found] == [each[:3] for each in wanted]
-        np.testing.assert_allclose([each[3] for each in found], [each.probability for each in wanted], atol=1e-9)
+        assert [scored[:3] for scored in found] == [span[:3] for span in wanted]
+        np.testing.assert_allclose([scored[3] for scored in found], [span.probability for span in wanted], atol=1e-9)
         if not stored:
             assert not doc.user_data
             assert set(doc.spans) <= {"chunks"}
             assert all("scores" not in group.attrs for group in doc.spans.values())
         elif factory != "crf_tagger":
-            assert triples(doc.spans[key]) == [each[:3] for each in found]
-            assert list(doc.spans[key].attrs["scores"]) == [each[3] for each in found]
+            assert triples(doc.spans[key]) == [scored[:3] for scored in found]
+            assert list(doc.spans[key].attrs["scores"]) == [scored[3] for scored in found]
 
 
 def test_a_span_that_was_not_predicted_has_a_score() -> None:

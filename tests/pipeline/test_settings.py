@@ -109,9 +109,9 @@ def test_a_setting_of_the_config_wins_when_a_model_is_loaded_and_stays(
         value = wanted = [pipe_of(nlp).labels[0]]
     assert seen(pipe_of(nlp), name) != wanted, "another value than the default"
     changed = loaded(nlp, tmp_path, factory, **{name: value})
-    for each in (changed, loaded(changed, tmp_path, factory)):
-        assert seen(pipe_of(each), name) == wanted
-        written = in_config(each, factory, name)
+    for copied in (changed, loaded(changed, tmp_path, factory)):
+        assert seen(pipe_of(copied), name) == wanted
+        written = in_config(copied, factory, name)
         assert (written | value if name in BLOCKS else value) == written  # a block has its defaults, too
     if name == "precision":
         assert pipe_of(changed).crf.theta.dtype == value
@@ -128,13 +128,13 @@ def test_settings_stay_whatever_spacy_does_with_a_pipeline(
         plain |= {"once": ["*"], "order": [pipe_of(nlp).labels[0]]}
     changed = loaded(nlp, tmp_path, factory, **plain, **blocks)
     expected = predictions(changed, factory)
-    for each in (changed, *copies(changed, tmp_path, factory)):
+    for copied in (changed, *copies(changed, tmp_path, factory)):
         for name, value in plain.items():
-            assert seen(pipe_of(each), name) == in_config(each, factory, name) == value
+            assert seen(pipe_of(copied), name) == in_config(copied, factory, name) == value
         for name, block in blocks.items():
-            assert seen(pipe_of(each), name) == next(iter(block.values())).split(".")[1]
-            assert block.items() <= in_config(each, factory, name).items()
-        assert predictions(each, factory) == expected
+            assert seen(pipe_of(copied), name) == next(iter(block.values())).split(".")[1]
+            assert block.items() <= in_config(copied, factory, name).items()
+        assert predictions(copied, factory) == expected
 
 
 def test_a_change_of_a_setting_reaches_the_configs_of_all_pipelines_that_have_the_component(

@@ -28,14 +28,14 @@ NAMES, TYPES = ["B-PER", "O", "U-LOC", "I-PER"], ["PER", "O", "LOC"]
 
 @given(st.lists(st.lists(st.tuples(st.sampled_from(["Rome", "ROME", "the", "7", "Ada"]), st.integers(-1, 3)))))
 def test_labels_elsewhere_are_those_of_a_search(rows: list[list[tuple[str, int]]]) -> None:
-    docs = [Doc(NLP.vocab, words=[word for word, _ in each]) for each in rows]
-    labels, strings = np.array([label for each in rows for _, label in each], np.int32), dict[int, str]()
+    docs = [Doc(NLP.vocab, words=[word for word, _ in sentence]) for sentence in rows]
+    labels, strings = np.array([label for sentence in rows for _, label in sentence], np.int32), dict[int, str]()
     sets = DocumentLabels().read_labels("L", docs, labels, NAMES, strings)["L_ELSEWHERE"]
     found = [[strings[v] for v in sets.values[b:e].tolist()] for b, e in zip(sets.ptr, sets.ptr[1:], strict=False)]
     expected = []
-    for each in rows:
-        for i, (word, label) in enumerate(each):
-            same = [other for j, (text, other) in enumerate(each) if j != i and text.lower() == word.lower()]
+    for sentence in rows:
+        for i, (word, label) in enumerate(sentence):
+            same = [other for j, (text, other) in enumerate(sentence) if j != i and text.lower() == word.lower()]
             names = [NAMES[other] for other in same if other >= 0 and label >= 0 and word not in ("the", "7")]
             types = [name[-3:] for name in names]
             most = [f"mostly {max(TYPES, key=types.count)}"] if types else []

@@ -248,7 +248,7 @@ def test_weights_are_carried_over() -> None:
     nlp = spacy.blank("en")
     ner: Any = nlp.add_pipe("crf_ner")
     nlp.initialize()
-    first, second = (tutorial_example(nlp, *each) for each in TEXTS[:2])
+    first, second = (tutorial_example(nlp, *text) for text in TEXTS[:2])
     for _ in range(10):
         nlp.update([first])
     doc, tags = nlp.make_doc(TEXTS[0][0]), ner.tags

@@ -17,7 +17,7 @@ SIZES = (3, 0, 7, 1, 300)
 def make_docs(kind: type[Doc] = Doc) -> list[Doc]:
     vocab = Vocab(lex_attr_getters={structs.IDS["IS_SPACE"]: str.isspace})
     words = [[("Ada", "\n", "naïve", "𝄞x")[(i + size) % 4] for i in range(size)] for size in SIZES]
-    docs = [kind(vocab, each, [i % 3 > 0 for i in range(len(each))]) for each in words]
+    docs = [kind(vocab, sentence, [i % 3 > 0 for i in range(len(sentence))]) for sentence in words]
     for number, doc in enumerate(docs):
         for token in doc:
             token.tag_, token.pos_, token.ent_type_ = f"T{token.i % 5}", ("NOUN", "X")[token.i % 2], f"E{number}"

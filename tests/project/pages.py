@@ -26,5 +26,5 @@ def assert_same_but_for_digits(found: str, told: str, rel: float | None = None) 
     """Compare texts; the last digits of their numbers are the machine's."""
     lines = ([NUMBER.sub("?", line.rstrip()) for line in text.strip().splitlines()] for text in (found, told))
     assert next(lines) == next(lines)
-    values = ([float(each.replace(",", "")) for each in NUMBER.findall(text)] for text in (found, told))
+    values = ([float(number.replace(",", "")) for number in NUMBER.findall(text)] for text in (found, told))
     assert next(values) == pytest.approx(next(values), rel=rel, abs=0.02)

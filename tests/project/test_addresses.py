@@ -116,10 +116,10 @@ def test_a_part_of_the_measurements(scripts: Any, tmp_path: Path, monkeypatch: p
     ours.train(addresses[:60])
     words = [address.words for address in addresses[60:]]
     labels = ours.tag(words)
-    for each in labels:
-        runs = [label for label, _ in groupby(each)]
+    for of_address in labels:
+        runs = [label for label, _ in groupby(of_address)]
         assert len(set(runs)) == len(runs)
-    texts, bulk = [" ".join(each) for each in words], scripts("tag_in_bulk")
+    texts, bulk = [" ".join(address) for address in words], scripts("tag_in_bulk")
     found = [*zip(words, labels, strict=True)]
     texts.insert(3, " ")
     found.insert(3, ([], []))

@@ -215,7 +215,9 @@ def test_names_of_plugins_exist() -> None:
     """What the tables call by its name alone is registered under that name."""
     kinds = ["losses", "regularizers", "optimizers", "decoders", "features", "potentials", "attributes"]
     registries = [getattr(registry, kind) for kind in ("readers", "tokenizers", *(f"crf_{kind}" for kind in kinds))]
-    known = {name.split(".")[1] for each in registries for name in each.get_all() if name.startswith("spacy_crfseq.")}
+    known = {
+        name.split(".")[1] for registry in registries for name in registry.get_all() if name.startswith("spacy_crfseq.")
+    }
     named = set(re.findall(r"`([A-Z][A-Za-z0-9]*[a-z0-9])(?:\([^`]*\))?`", PAGE))
     others = {"Tagger", "True", "False", "None", "RepeatedLabelError", *BUILT_IN}
     assert named - others <= known

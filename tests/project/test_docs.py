@@ -192,7 +192,7 @@ def test_the_configs_of_the_pages_are_valid(
 def commands_of(page: Path) -> list[list[str]]:
     lines = "\n".join(blocks("bash", read(page))).replace("\\\n", " ").splitlines()
     found = (COMMAND.match(line) for line in lines)
-    return [shlex.split(each[1]) for each in found if each and not each[1].startswith("COMMAND")]
+    return [shlex.split(match[1]) for match in found if match and not match[1].startswith("COMMAND")]
 
 
 @pytest.mark.parametrize("page", [*filter(commands_of, BY_HAND)], ids=lambda page: page.stem)
@@ -202,8 +202,10 @@ def test_the_commands_of_the_pages_are_there(page: Path) -> None:
     for name, *arguments in commands_of(page):
         assert any(name in names for names in SECTIONS.values())
         if name in there:
-            options = {option for each in there[name].params for option in (*each.opts, *each.secondary_opts)}
-            assert {each for each in arguments if re.fullmatch(r"--?[a-z][\w-]*", each)} <= options
+            options = {
+                option for parameter in there[name].params for option in (*parameter.opts, *parameter.secondary_opts)
+            }
+            assert {argument for argument in arguments if re.fullmatch(r"--?[a-z][\w-]*", argument)} <= options
 
 
 def test_the_readme_and_the_quickstart_run_in_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

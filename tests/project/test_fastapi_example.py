@@ -60,7 +60,7 @@ def test_requests_at_the_same_time_leave_no_words_behind(ask: Callable[[Talk], A
     async def talk(client: Any) -> Any:
         words = len(app.state.nlp.vocab.strings)
         texts = [[f"Bob{i} met Ada in Oslo{i}."] * 3 for i in range(12)]
-        answers = await asyncio.gather(*(client.post("/entities", json={"texts": each}) for each in texts))
+        answers = await asyncio.gather(*(client.post("/entities", json={"texts": body}) for body in texts))
         assert len(app.state.nlp.vocab.strings) == words
         return answers
 

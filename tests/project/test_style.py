@@ -28,7 +28,7 @@ def test_planted_words_and_sentences_are_found(tmp_path: Path) -> None:
     pytest.importorskip("proselint", reason="proselint is not installed")
     page = tmp_path / "page.md"
     page.write_text(PLANTED + "\n" + "Word " + "word " * 41 + "end.\n\nThis is very unique.\n", encoding="utf8")
-    found = [(each.line, each.text.lower()) for each in check_style.check(page)]
+    found = [(finding.line, finding.text.lower()) for finding in check_style.check(page)]
     assert {(1, "room"), (3, "tells"), (3, "for little"), (10, "tells"), (12, "asks for what you")} <= set(found)
     assert (4, "little. `fit` trains a model.") in found
     assert [line for line, text in found if text.startswith("word word")] == [16]
@@ -41,7 +41,7 @@ def test_docstrings_comments_and_configs_are_checked(tmp_path: Path) -> None:
     code, config = tmp_path / "code.py", tmp_path / "config.cfg"
     code.write_text('"""What it\n\ntells."""\ntells = 1  # for\n# little\nroom = "house"\n', encoding="utf8")
     config.write_text("# two rooms\n[rooms]\n#   python rooms.py\nhouse = 1\n", encoding="utf8")
-    found = [(each.line, each.text) for file in (code, config) for each in check_style.check(file)]
+    found = [(finding.line, finding.text) for file in (code, config) for finding in check_style.check(file)]
     assert found == [(3, "tells"), (4, "for # little"), (1, "rooms")]
 
 

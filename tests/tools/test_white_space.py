@@ -159,7 +159,7 @@ def test_tag_as_conllu(both: list[Path], run: Run) -> None:
         return [line.split("\t")[1:] for line in lines if line[:1].isdigit()]
 
     found = [rows(at) for at in both]
-    same([[[row[0], *[one for one in row[-1].split("|") if one.startswith("Ent")]] for row in each] for each in found])
+    same([[[row[0], *[one for one in row[-1].split("|") if one.startswith("Ent")]] for row in rows] for rows in found])
 
 
 def test_raw_text(both: list[Path]) -> None:

@@ -126,8 +126,8 @@ def test_no_two_threads_have_a_row_in_common() -> None:
     training = training_problem(3, n_sequences=40, templates=("LOWER[-2..2]", "TAG[-1..1]"))
     block = linear.LinearPasses(Linear(training.layout), training.encoded, 3)._sums[0]
     _, bounds, ptr, ids, *_ = block.lists
-    each, n_groups = np.split(ids, ptr[1:-1]), len(bounds) - 1
-    tabled = [set(np.concatenate(each[group::n_groups]).tolist()) for group in range(n_groups)]
+    lists, n_groups = np.split(ids, ptr[1:-1]), len(bounds) - 1
+    tabled = [set(np.concatenate(lists[group::n_groups]).tolist()) for group in range(n_groups)]
     assert sum(map(bool, tabled)) > 1
     assert len(set.union(*tabled)) == sum(map(len, tabled))
 

@@ -303,8 +303,11 @@ def _affix(text: str, size: int) -> str | None:
 
 
 FUNCTIONS: dict[str, Callable[[str], str | None]] = {
-    **{each.__name__: each for each in (word, number, classes, kind, punctuation, kind_and_punctuation, case, dot)},
-    **{each.__name__: each for each in (bracket, size, no_vowel, city)},
+    **{
+        function.__name__: function
+        for function in (word, number, classes, kind, punctuation, kind_and_punctuation, case, dot)
+    },
+    **{function.__name__: function for function in (bracket, size, no_vowel, city)},
     **{f"prefix{size}": partial(_affix, size=size) for size in (2, 3, 4)},
     **{f"suffix{size}": partial(_affix, size=-size) for size in (1, 2, 3, 4)},
 }
@@ -460,7 +463,7 @@ def address_features(tokens: tuple[str, ...]) -> list[dict[str, Any]]:
     """Return the features of all tokens of an address: each with those of its neighbours, and marks of the ends."""
     single = [token_features(token) for token in tokens]
     single[0]["address.start"] = single[-1]["address.end"] = True
-    found = [dict(each) for each in single]
+    found = [dict(record) for record in single]
     for i, features in enumerate(found):
         if i > 0:
             features["previous"] = single[i - 1]

@@ -305,7 +305,7 @@ def measure_speed(data: Sequence[Address], n: int, rounds: int, processes: int) 
     for name, values in figures.items():
         line = f"{name:40}"
         for kind in Times._fields:
-            own, peers = ([getattr(each, kind) for each in found] for found in (values, figures["usaddress.tag"]))
+            own, peers = ([getattr(value, kind) for value in found] for found in (values, figures["usaddress.tag"]))
             ratios = [b / a for a, b in zip(own, peers, strict=False)]
             line += f" {median(own):7.1f}" + (f" {median(ratios):5.1f}" if ratios else "")
         print(line)

@@ -213,10 +213,10 @@ def folds(references: list[Labelled], k: int) -> Iterator[tuple[list[Labelled], 
 def accuracies(gold: list[Labelled], found: list[list[str]]) -> tuple[float, float]:
     """Return the share of right words and of right references, in per cent."""
     right = [
-        [one == other for one, other in zip(tags, each, strict=True)]
-        for (_, tags), each in zip(gold, found, strict=True)
+        [one == other for one, other in zip(tags, labels, strict=True)]
+        for (_, tags), labels in zip(gold, found, strict=True)
     ]
-    words = [value for each in right for value in each]
+    words = [value for labels in right for value in labels]
     return 100 * sum(words) / len(words), 100 * sum(map(all, right)) / len(right)
 
 

@@ -149,8 +149,8 @@ class Enumerated:
         """Return the decrease that a bound on sequences guarantees for some steps, by its definition."""
         intervals = self.intervals(theta, parameter)
         if bound == "exact":
-            each = [(p, v) for one in intervals for p, v in zip(one.all_masses, one.all_differences, strict=True)]
-            return -sum((p * np.expm1(v * steps) for p, v in each), np.zeros_like(steps))
+            pairs = [(p, v) for one in intervals for p, v in zip(one.all_masses, one.all_differences, strict=True)]
+            return -sum((p * np.expm1(v * steps) for p, v in pairs), np.zeros_like(steps))
         if bound == "loose" and intervals:
             low, high = (max(interval[i] for interval in intervals) for i in (2, 3))
             intervals = [interval._replace(low=low, high=high) for interval in intervals]

@@ -118,7 +118,7 @@ def test_kinds_of_matrices_are_told_apart() -> None:
 
 def test_work_arrays_are_apart_so_that_rounding_does_not_depend_on_their_addresses() -> None:
     work = sparse_chains.workspace(*Case(0, 3, 1.0).solve(9), 7)
-    for array in (each for each in work if each.dtype == np.float64):
+    for array in (table for table in work if table.dtype == np.float64):
         begin, low = array.ctypes.data, array.base.ctypes.data
         assert low + 256 < begin
         assert begin + array.nbytes + 256 < low + array.base.nbytes

@@ -62,7 +62,7 @@ class ByHand:
         return [*LABELS, "end"] if given in LABELS else [*LABELS]
 
     def log_p(self, given: Any, outcome: Any) -> float:
-        counts = {each: self.counts[given, each] + S for each in self.outcomes(given)}
+        counts = {outcome: self.counts[given, outcome] + S for outcome in self.outcomes(given)}
         return float(np.log(counts[outcome] / sum(counts.values())))
 
     def joint(self, sentence: Sentence, path: list[int]) -> float:
@@ -72,7 +72,7 @@ class ByHand:
         """Return - S times the sum of the log-probabilities of all outcomes."""
         given: list[Any] = ["start", *LABELS] if self.order else [""]
         given += [(k, label) for k in (0, 1) for label in LABELS]
-        return -S * sum(self.log_p(each, outcome) for each in given for outcome in self.outcomes(each))
+        return -S * sum(self.log_p(cell, outcome) for cell in given for outcome in self.outcomes(cell))
 
     def expect(self, training: Training, *, first: bool = False) -> float:
         """Do an E-step and an M-step; return the negative log-likelihood of the model before.

@@ -207,19 +207,21 @@ def block(corpus: Path, target: Path) -> dict[str, Any]:
 def logistic(weight: dict[str, float], rho: float) -> np.ndarray:
     """Return the log odds of label 1 by Newton's method: one parameter for each first and each last letter."""
     x = np.array([[word[0] == "a", word[0] == "d", word[1] == "b", word[1] == "c"] for word in Q], float)
-    ones, zeros = (np.array([weight[word] * SAMPLE[word][side] for word in Q]) for side in (0, 1))
+    positives, zeros = (np.array([weight[word] * SAMPLE[word][side] for word in Q]) for side in (0, 1))
     theta = np.zeros(4)
     for _ in range(50):
         g = 1 / (1 + np.exp(-x @ theta))
-        slope = x.T @ ((ones + zeros) * g - ones) + rho / 2 * theta  # two labels share each difference of weights
-        curvature = (x.T * ((ones + zeros) * g * (1 - g))) @ x + rho / 2 * np.eye(4)
+        slope = (
+            x.T @ ((positives + zeros) * g - positives) + rho / 2 * theta
+        )  # two labels share each difference of weights
+        curvature = (x.T * ((positives + zeros) * g * (1 - g))) @ x + rho / 2 * np.eye(4)
         theta = theta - np.linalg.solve(curvature, slope)
     return x @ theta
 
 
 def test_the_tagger_is_the_weighted_estimator(tmp_path: Path) -> None:
     """(4.18) on one-token sequences: a config's reader, weighting and component against a logistic regression."""
-    gold = [f"{word} {label}" for word, (ones, zeros) in SAMPLE.items() for label in ["1"] * ones + ["0"] * zeros]
+    gold = [f"{word} {label}" for word, (n_ones, zeros) in SAMPLE.items() for label in ["1"] * n_ones + ["0"] * zeros]
     train = write(tmp_path / "train.conll", gold)
     raw = write(tmp_path / "raw.conll", [word for word, share in Q.items() for _ in range(round(100 * share))])
     reader = registry_of_reader.resolve({"reader": block(train, raw)})["reader"]

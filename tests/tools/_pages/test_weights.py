@@ -102,9 +102,9 @@ def test_features_to_be_named_are_those_of_the_largest_weights(
         monkeypatch.setattr(weights_module, name, value)
     model, plans, _ = make_model(support, pairs)
     templates = [(block, one) for block, plan in enumerate(plans) for one in range(len(plan.templates))]
-    each = [largest_weights(model, 4, labels=[label]) for label in range(3)]
-    each += [largest_weights(model, 2, template=template) for template in templates]
-    wanted = {(one.block, one.feature) for signs in each for sign in signs for one in sign}
+    ranked = [largest_weights(model, 4, labels=[label]) for label in range(3)]
+    ranked += [largest_weights(model, 2, template=template) for template in templates]
+    wanted = {(one.block, one.feature) for signs in ranked for sign in signs for one in sign}
     found = features_with_largest_weights(model)
     assert [(block, one) for block, part in enumerate(found) for one in part.tolist()] == sorted(wanted)
 

@@ -322,12 +322,12 @@ def test_thirty_kills_lose_nothing(serve: Callable[..., Server], page: Any) -> N
 def test_two_tabs_have_different_texts(serve: Callable[..., Server], browser: Any, page: Any) -> None:
     server = serve(sentences(20))
     other = page.context.new_page()
-    for each in (page, other):
-        each.goto(server.address)
-        each.wait_for_selector("#text b")
-    for each in (page, other, page, other):
+    for window in (page, other):
+        window.goto(server.address)
+        window.wait_for_selector("#text b")
+    for window in (page, other, page, other):
         assert words(page) != words(other)
-        next_text(each, lambda each=each: each.keyboard.press("Space"))  # type: ignore[misc]
+        next_text(window, lambda window=window: window.keyboard.press("Space"))  # type: ignore[misc]
     assert len({d["key"] for d in server.decisions()}) == 4
     page.keyboard.press("Backspace")
     until(page, lambda: "Accepted before" in page.text_content("#kind"))

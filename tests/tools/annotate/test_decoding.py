@@ -79,11 +79,13 @@ def test_the_worth_of_a_text_is_that_of_its_enumerated_labellings() -> None:
     answers = pipe.posterior(docs)
     expected = []
     for i, doc in enumerate(docs):
-        each = [answers.alternative(doc, one) for one in answers.nbest(50_000)[i]]
-        expected.append(-sum(one.probability * np.log(one.probability) for one in each))
-        best = {(s.start, s.end, s.label_) for s in each[0].spans}
-        wrong = sum(one.probability * len(best - {(s.start, s.end, s.label_) for s in one.spans}) for one in each)
+        alternatives = [answers.alternative(doc, one) for one in answers.nbest(50_000)[i]]
+        expected.append(-sum(one.probability * np.log(one.probability) for one in alternatives))
+        best = {(s.start, s.end, s.label_) for s in alternatives[0].spans}
+        wrong = sum(
+            one.probability * len(best - {(s.start, s.end, s.label_) for s in one.spans}) for one in alternatives
+        )
         assert found.wrong[i] == pytest.approx(wrong, abs=1e-5)
-        there = sum(one.probability * len(one.spans) for one in each)
+        there = sum(one.probability * len(one.spans) for one in alternatives)
         assert found.missed[i] == pytest.approx(max(0, there - len(best)), abs=1e-5)
     assert found.entropy == pytest.approx(expected, abs=1e-4)

@@ -87,12 +87,12 @@ def step(kind: str, key: str, number: int) -> dict[str, Any]:
 def test_a_state_is_what_the_steps_that_were_not_undone_amount_to(steps: list[tuple[str, str, int]]) -> None:
     state, kept = State(), list[tuple[str, str, int]]()
     state.apply(ENTRIES[0])
-    for each in steps:
-        state.apply(step(*each))
-        kept = kept[:-1] if each[0] == "undo" else [*kept, each]
+    for event in steps:
+        state.apply(step(*event))
+        kept = kept[:-1] if event[0] == "undo" else [*kept, event]
     last = {key: (number, kind, actions) for number, (kind, key, actions) in enumerate(kept)}
     decided = sorted((at, key, actions) for key, (at, kind, actions) in last.items() if kind == "accept")
-    assert [(key, each.actions) for key, each in state.decisions.items()] == [(k, n) for _, k, n in decided]
+    assert [(key, decision.actions) for key, decision in state.decisions.items()] == [(k, n) for _, k, n in decided]
     assert state.skipped.keys() == {key for key, (_, kind, _) in last.items() if kind == "skip"}
     reopened = state.last()
     assert (reopened is None) == (not kept)

@@ -247,7 +247,7 @@ def test_a_refused_request_changes_nothing(opened: Open) -> None:
     before, good = project.journal.path.read_bytes(), entry(item, 0)
     pins: list[Any] = [{"spans": [[0, 99, "PER"]]}, {"wrong": [[0, 1, "X"]]}, {"choices": [[0, ["X"]]]}]
     others: list[Any] = [{"seconds": "x"}, {"predicted": [[0, 1, "PER", math.nan]]}, {"by_user": 3}]
-    for bad in (*({"pins": each} for each in pins), *others):
+    for bad in (*({"pins": pinned} for pinned in pins), *others):
         with pytest.raises(DataError):
             project.accept("a", {**good, **bad})
         assert project.journal.path.read_bytes() == before

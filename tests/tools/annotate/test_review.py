@@ -175,7 +175,7 @@ def test_only_the_fields_of_corrected_spans_change(
     path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
     layout = Preset("columns", ("word", "tag", "ent"), scheme, encoding, "ent")
     corpus = AnnotatedFile(Learner(blank("entities", "xx")), TextFile(path, layout))
-    assert [list(each.pins.spans) for each in corpus.decisions] == old
+    assert [list(decision.pins.spans) for decision in corpus.decisions] == old
     corpus.write(folder / "same", {})
     assert (folder / "same").read_bytes() == content
     decisions = {}
@@ -183,7 +183,7 @@ def test_only_the_fields_of_corrected_spans_change(
         decisions |= corrected(corpus, number, spans)
     corpus.write(folder / "out", decisions)
     again = AnnotatedFile(Learner(blank("entities", "xx")), TextFile(folder / "out", layout))
-    assert [list(each.pins.spans) for each in again.decisions] == new
+    assert [list(decision.pins.spans) for decision in again.decisions] == new
     written = (folder / "out").read_bytes().decode(encoding).removeprefix("\ufeff").replace("\r", "").split("\n")
     at = 0
     for number, size in enumerate(sizes):

@@ -112,7 +112,7 @@ def test_figures(run: Run, ner: Path, corpus: Corpus) -> None:
         expected = calibration(probabilities, right, 4)._asdict()
         assert {name: figures[when][name] for name in expected} == pytest.approx(expected)
         assert sum(part["total"] for part in figures[when]["bins"]) == len(right)
-        assert {label: each["total"] for label, each in figures[when]["labels"].items()} == {
+        assert {label: row["total"] for label, row in figures[when]["labels"].items()} == {
             label: labels.count(label) for label in set(labels)
         }
     assert figures["after"]["log_loss"] < figures["before"]["log_loss"]
@@ -185,8 +185,11 @@ def judged_spans(biases: dict[str, float], size: int) -> Judged:
     rng = np.random.default_rng(0)
     odds, labels = rng.normal(1, 2, size), rng.choice(list(biases), size, p=[0.495, 0.495, 0.01])
     right = rng.random(size) < 1 / (1 + np.exp(-odds - [biases[label] for label in labels]))
-    tags = [[f"B-{label}" if each else "O"] for label, each in zip(labels, right, strict=True)]
-    spans = [[(TagSpan(0, 1, str(label)), 1 / (1 + math.exp(-each)))] for label, each in zip(labels, odds, strict=True)]
+    tags = [[f"B-{label}" if is_right else "O"] for label, is_right in zip(labels, right, strict=True)]
+    spans = [
+        [(TagSpan(0, 1, str(label)), 1 / (1 + math.exp(-log_odds)))]
+        for label, log_odds in zip(labels, odds, strict=True)
+    ]
     return Judged([], tags, tags, spans, plain=False, temperature=1.0)
 
 

@@ -173,7 +173,7 @@ def test_models_are_equal(corpora: Path, client: Any) -> None:
     np.testing.assert_allclose(there.crf.theta, moved(here, here.crf.theta, there), atol=1e-5)
     assert sorted(there.doc_model.feature_names) == sorted(here.doc_model.feature_names)
     assert there.doc_model.largest_names() == here.doc_model.largest_names()
-    doc, other = (each("Anna1 saw Zed2 in Quux0 Town1 .") for each in (nlp, alone))
+    doc, other = (pipeline("Anna1 saw Zed2 in Quux0 Town1 .") for pipeline in (nlp, alone))
     assert [str(span) for span in doc.spans["chunks"]] == [str(span) for span in other.spans["chunks"]]
 
 

@@ -64,15 +64,17 @@ def test_names_that_are_found_are_those_that_are_kept(model: Path, named: tuple[
         assert {one.attribute: one.weight for one in both} == expected
     assert kept.advice() == ""
     for found in (alone, helped):
-        each = list(zip(weights_of(found), weights_of(kept), strict=True))
-        assert [one.weight for one, _ in each] == [other.weight for _, other in each]
-        missing = {other.attribute for one, other in each if not one.known}
-        assert {one.attribute for one, _ in each if one.known} == {other.attribute for one, other in each if one.known}
+        pairs = list(zip(weights_of(found), weights_of(kept), strict=True))
+        assert [one.weight for one, _ in pairs] == [other.weight for _, other in pairs]
+        missing = {other.attribute for one, other in pairs if not one.known}
+        assert {one.attribute for one, _ in pairs if one.known} == {
+            other.attribute for one, other in pairs if one.known
+        }
         assert bool(missing) == bool(found.advice())
         if found is alone:
             assert missing
             assert all(name.startswith("LOWER[-1]|LOWER[0]=") for name in missing)
-            assert {one.attribute for one, _ in each if not one.known} == {f"LOWER[-1]|LOWER[0] {NAMELESS}"}
+            assert {one.attribute for one, _ in pairs if not one.known} == {f"LOWER[-1]|LOWER[0] {NAMELESS}"}
         else:
             assert not missing
 

@@ -433,8 +433,8 @@ ODD = st.text(st.sampled_from("ab/ $\\{}\"'\n\r\t\x85\u2028\ud800[]=#%:.,"), max
 def values(config: Any) -> list[Any]:
     """Return all values of a config that are no blocks, those of its lists and dictionaries one by one."""
     if isinstance(config, dict):
-        return [value for item in config.items() for each in item for value in values(each)]
-    return [value for each in config for value in values(each)] if isinstance(config, list | tuple) else [config]
+        return [value for item in config.items() for part in item for value in values(part)]
+    return [value for item in config for value in values(item)] if isinstance(config, list | tuple) else [config]
 
 
 @pytest.mark.parametrize("place", PLACES)

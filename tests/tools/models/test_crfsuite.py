@@ -108,7 +108,7 @@ def test_a_new_component_starts_from_an_imported_model(model: Path) -> None:
     texts = sequences(np.random.default_rng(3), 5)
     docs = [Doc(nlp.vocab, words=words) for words in texts]
     gold = [Doc(nlp.vocab, words=words, tags=["B-X"] * len(words)) for words in texts]
-    examples = [Example(*each) for each in zip(docs, gold, strict=True)]
+    examples = [Example(*pair) for pair in zip(docs, gold, strict=True)]
     before = [old.marginals(doc) for doc in docs]
     pipe.start_from(old)
     pipe.initialize(lambda: examples)
@@ -139,7 +139,7 @@ def test_an_imported_model_reads_noted_attributes(model: Path) -> None:
 def test_an_estimator_becomes_a_component(module: str) -> None:
     rng = np.random.default_rng(6)
     X = [[attributes(words, i) for i in range(len(words))] for words in sequences(rng, 30)]
-    y = [rng.choice(LABELS, len(each)).tolist() for each in X]
+    y = [rng.choice(LABELS, len(tokens)).tolist() for tokens in X]
     crf = pytest.importorskip(module).CRF(c2=0.1, max_iterations=20)
     with pytest.raises(NotFittedError):
         model_of(crf)
@@ -154,7 +154,7 @@ def test_an_estimator_becomes_a_component(module: str) -> None:
 def test_items_are_those_of_python_crfsuite() -> None:
     for words in sequences(np.random.default_rng(3), 20):
         found = [CRFsuiteItems(attributes)(words, i) for i in range(len(words))]
-        mine = [dict((name, 1.0) if isinstance(name, str) else name for name in each) for each in found]
+        mine = [dict((name, 1.0) if isinstance(name, str) else name for name in names) for names in found]
         theirs = pycrfsuite.ItemSequence([attributes(words, i) for i in range(len(words))]).items()
         for one, other in zip(mine, theirs, strict=True):
             assert one.keys() == {name for name, value in other.items() if value}
@@ -219,7 +219,7 @@ def test_noted_attributes_with_values_are_exported(tmp_path: Path) -> None:
     tagger.open(str(tmp_path / "model.crfsuite"))
     pipe = pipe_of(nlp)
     for doc, marginals in zip(docs, pipe.posterior(docs).marginals(), strict=True):
-        tagger.set([dict((one, 1.0) if isinstance(one, str) else one for one in each) for each in noted(doc)])
+        tagger.set([dict((one, 1.0) if isinstance(one, str) else one for one in names) for names in noted(doc)])
         found = [[tagger.marginal(tag, i) for tag in pipe.tags] for i in range(len(doc))]
         np.testing.assert_allclose(found, marginals, atol=1e-9)
     with pytest.raises(DataError, match="in none of the texts"):

@@ -120,14 +120,14 @@ def test_a_writer_refuses_what_its_reader_would_not_return(model: SavedModel, na
     assert active(again.attributes) == active(model.attributes)
     # transitions may have the pattern of pairs of labels
     wholes = [
-        each.transitions.ravel()
-        + sum((vector_of(each, name) for name in (again.patterns or ())), np.zeros(each.transitions.size))
-        for each in (again, model)
+        exported.transitions.ravel()
+        + sum((vector_of(exported, name) for name in (again.patterns or ())), np.zeros(exported.transitions.size))
+        for exported in (again, model)
     ]
     np.testing.assert_array_equal(*wholes)
     rest = [
-        {key: value for key, value in active(each.pairs).items() if key[0] not in (again.patterns or ())}
-        for each in (again, model)
+        {key: value for key, value in active(exported.pairs).items() if key[0] not in (again.patterns or ())}
+        for exported in (again, model)
     ]
     assert rest[0] == rest[1]
 

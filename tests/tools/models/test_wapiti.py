@@ -127,9 +127,9 @@ def test_an_imported_model_gives_wapitis_answers(tmp_path: Path) -> None:
         scores, labellings = [], list(itertools.product(range(3), repeat=len(words)))
         own = [[weights[one] for one in observations(words, i) if one in weights] for i in range(len(words))]
         for labels in labellings:
-            score = sum(each[y] for i, y in enumerate(labels) for each in own[i] if len(each) != 9)
+            score = sum(weights[y] for i, y in enumerate(labels) for weights in own[i] if len(weights) != 9)
             for i, (before, y) in enumerate(itertools.pairwise(labels), 1):
-                score += sum(each[len(each) - 9 :][3 * before + y] for each in own[i] if len(each) > 3)
+                score += sum(weights[len(weights) - 9 :][3 * before + y] for weights in own[i] if len(weights) > 3)
             scores.append(score)
         p = np.exp(np.array(scores) - np.logaddexp.reduce(scores))
         expected = [[p[[labels[i] == y for labels in labellings]].sum() for y in range(3)] for i in range(len(words))]
@@ -180,7 +180,7 @@ def test_an_exported_component_gives_the_same_answers_again(name: str, of_tokens
     assert model.patterns == PATTERNS.split() + EDGES
     again = spacy.blank("xx")
     import_pipeline(again, model, ImportSettings("chunk", columns=["word", "tag"]))
-    one, other = (pipe_of(each).posterior(inputs(each, "crf_chunker")) for each in (nlp, again))
+    one, other = (pipe_of(pipeline).posterior(inputs(pipeline, "crf_chunker")) for pipeline in (nlp, again))
     assert pipe_of(nlp).tags == pipe_of(again).tags
     np.testing.assert_allclose(np.concatenate(one.marginals()), np.concatenate(other.marginals()), atol=1e-9)
     exported(again, tmp_path / f"again.{name}", "crf_chunker", [])

@@ -56,8 +56,8 @@ def test_layers_that_are_no_types_are_refused(path: str, layer: str, client: Any
 
 def test_doubtful_spans_come_with_likely_others(client: Any, service: Service, monkeypatch: Any) -> None:
     def spans(document: str) -> list[tuple[str, str, float]]:
-        found = [each.attrib for each in ElementTree.fromstring(document).iter(TAG)]
-        return [(each["begin"], each["end"], float(each["value_score"])) for each in found]
+        found = [element.attrib for element in ElementTree.fromstring(document).iter(TAG)]
+        return [(entity["begin"], entity["end"], float(entity["value_score"])) for entity in found]
 
     body = request(cas(TEXT, TOKENS))
     monkeypatch.setattr(module, "DOUBTFUL", 0.0)

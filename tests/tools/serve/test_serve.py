@@ -103,22 +103,24 @@ def test_inception_predicts(client: TestClient) -> None:
     answer = client.post("/predict", json=request(cas(text, bounds, old + kept), typeSystem="<x/>"))
     assert answer.status_code == 200
     root = ElementTree.fromstring(answer.json()["document"])
-    entities = {each.get(ID): each for each in root.iter(TAG)}
+    entities = {element.get(ID): element for element in root.iter(TAG)}
     members = next(root.iter("{http:///uima/cas.ecore}View")).get("members", "").split()
     assert "90" not in entities
     assert "91" in entities
     assert set(entities) <= set(members)
     assert "90" not in members
     assert len(set(members)) == len(members)
-    new = [each for number, each in entities.items() if number != "91"]
+    new = [element for number, element in entities.items() if number != "91"]
     assert new
-    for each in new:
-        assert each.get("inception_internal_predicted") == "true"
-        assert 0 < float(each.get("value_score", "0")) <= 1
-        assert (int(each.get("begin", "")), int(each.get("end", ""))) in [
+    for element in new:
+        assert element.get("inception_internal_predicted") == "true"
+        assert 0 < float(element.get("value_score", "0")) <= 1
+        assert (int(element.get("begin", "")), int(element.get("end", ""))) in [
             (a, b) for a, _ in bounds for _, b in bounds if a < b
         ]
-    assert len({each.get(ID) for each in root if each.get(ID)}) == sum(1 for each in root if each.get(ID))
+    assert len({element.get(ID) for element in root if element.get(ID)}) == sum(
+        1 for element in root if element.get(ID)
+    )
 
 
 def test_the_example_of_inceptions_guide(client: TestClient) -> None:
@@ -138,15 +140,15 @@ def test_the_example_of_inceptions_guide(client: TestClient) -> None:
 def test_inception_trains(client: TestClient, service: Service) -> None:
     text = "Olga finds a letter ."
     bounds = [(0, 4), (5, 10), (11, 12), (13, 19), (20, 21)]
-    thing = '<type3:NamedEntity xmi:id="90" sofa="1" begin="13" end="19" value="THING"/>'
-    answer = client.post("/train", json={**request(""), "documents": [{"xmi": cas(text, bounds, thing)}]})
+    markup = '<type3:NamedEntity xmi:id="90" sofa="1" begin="13" end="19" value="THING"/>'
+    answer = client.post("/train", json={**request(""), "documents": [{"xmi": cas(text, bounds, markup)}]})
     assert answer.status_code == 204
     assert answer.content == b""
     assert service.version == 1
     found = client.post("/annotate", json={"text": text}).json()["spans"]
     assert ("letter", "THING") in [(text[s["start"] : s["end"]], s["label"]) for s in found]
     with service._training:
-        again = client.post("/train", json={**request(""), "documents": [{"xmi": cas(text, bounds, thing)}]})
+        again = client.post("/train", json={**request(""), "documents": [{"xmi": cas(text, bounds, markup)}]})
     assert again.status_code == 429
 
 
