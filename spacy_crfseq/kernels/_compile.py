@@ -73,7 +73,8 @@ if not PLAIN:
             return self is other
 
     _inherited = _Inherited()
-    cpu.CPUTargetOptions.parse_as_flags(_inherited, OPTIONS)
+    # loops in float64 take 8 percent longer where LLVM leaves some calls of numba's own functions
+    cpu.CPUTargetOptions.parse_as_flags(_inherited, {**OPTIONS, "forceinline": True})
 
     class _KernelFlags(compiler.Flags):
         """The options of a kernel, which only numba's own functions get in part."""
