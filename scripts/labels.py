@@ -24,7 +24,7 @@ sys.path[:1] = [str(Path(__file__).resolve().parents[1])]  # so that this checko
 import typer  # noqa: E402
 
 from scripts.accuracy import CommandError, command  # noqa: E402
-from scripts.kit import ROOT, corpus_file, data_folder, load, save, table  # noqa: E402
+from scripts.kit import ROOT, Skip, corpus_file, data_folder, load, save, table  # noqa: E402
 from spacy_crfseq.files import write_text  # noqa: E402
 
 RESULTS = ROOT / "scripts" / "labels"
@@ -46,7 +46,10 @@ def labels(
         raise typer.BadParameter(f"--part is {' or '.join(PARTS)}, not {part}.")
     if unknown := {*(only or ())} - {*ROWS}:
         raise typer.BadParameter(f"No row is called {', '.join(sorted(unknown))}; there are {', '.join(ROWS)}.")
-    data = corpus_file(data_folder(), FOLDER)
+    try:
+        data = corpus_file(data_folder(), FOLDER)
+    except Skip as missing:
+        raise typer.BadParameter(f"{missing}.") from None
     for row in only or ROWS:
         score(row, data, part, force=force)
     results = load(RESULTS)

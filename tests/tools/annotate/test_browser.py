@@ -356,7 +356,7 @@ def test_hostile_texts_and_labels_are_only_texts(serve: Callable[..., Server], p
         keyboard(page, 0)
         page.keyboard.press(str(number + 1))
         assert len(spans(page)) >= 1
-        page.wait_for_timeout(100)
+        page.wait_for_selector("body:not(.busy)")
         page.keyboard.press("Space")
         until(page, lambda: page.text_content("#progress").startswith(f"{len(seen)} texts"))
     assert sorted(map(len, seen)) == sorted(len("".join(d["text"]["words"])) for d in server.decisions())
