@@ -4,8 +4,8 @@
 
 The rows are models of the distant labels of CoNLL-2003 (Liang et al. 2020): `matches` learns them as they are, `unsure`
 as those of a source that misses many spans, and `again` what the model of `unsure` finds in the same texts;
-`unsure-gold` and `again-gold` have the gold labels of 100 training sentences, too.  Each row has a JSON file in
-scripts/labels; one that has a score for the part is not run again.
+`unsure-gold` and `again-gold` have the gold labels of 100 training sentences, too.  Rows that were run have a JSON file
+in scripts/labels; one that has a score for the part is not run again.
 """
 
 from __future__ import annotations

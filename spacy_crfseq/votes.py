@@ -53,14 +53,14 @@ class Votes(NamedTuple):
         return np.repeat(np.arange(self.n_tokens), np.diff(self.ptr))
 
     def originals(self) -> Ints:
-        """Return for each source [S] the number of the first one with all the same votes, often its own."""
+        """Return for each source [S] the number of the first one that knows and says the same, often its own."""
         order = np.argsort(self.sources, kind="stable")
         ends = np.cumsum(np.bincount(self.sources, minlength=len(self.names)))
         tokens, labels, seen = self.tokens[order], self.labels[order], dict[bytes, int]()
         result = np.arange(len(self.names), dtype=np.int32)
         for source, (first, last) in enumerate(pairwise([0, *ends.tolist()])):
             if first < last:
-                key = tokens[first:last].tobytes() + labels[first:last].tobytes()
+                key = tokens[first:last].tobytes() + labels[first:last].tobytes() + self.knows[source].tobytes()
                 result[source] = seen.setdefault(key, source)
         return result
 

@@ -28,6 +28,8 @@ OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": FASTMATH, "error_model": "
 INTERNAL: dict[str, Any] = {}
 INLINED: dict[str, Any] = {}
 """Options of all kernels, and what is added for functions that only kernels call."""
+INHERITED: dict[str, Any] = {}
+"""Options of numba's own functions in kernels."""
 
 if not PLAIN:
     from numba.core import codegen, compiler, compiler_lock, cpu
@@ -74,7 +76,8 @@ if not PLAIN:
 
     _inherited = _Inherited()
     # loops in float64 take 8 percent longer where LLVM leaves some calls of numba's own functions
-    cpu.CPUTargetOptions.parse_as_flags(_inherited, {**OPTIONS, "forceinline": True})
+    INHERITED.update(OPTIONS, forceinline=True)
+    cpu.CPUTargetOptions.parse_as_flags(_inherited, INHERITED)
 
     class _KernelFlags(compiler.Flags):
         """The options of a kernel, which only numba's own functions get in part."""
@@ -146,7 +149,10 @@ def _policy() -> bytes:
     classes = _Internal, _InternalCompiler, _KernelCompiler
     methods = [method for made in classes for method in vars(made).values()]
     functions = [compile_inlined, *filter(inspect.isfunction, methods)]
-    return b"".join(fingerprint(function) for function in functions)
+    inherited = sorted(
+        (name, sorted(map(repr, value)) if isinstance(value, set) else value) for name, value in INHERITED.items()
+    )
+    return b"".join(map(fingerprint, functions)) + repr(inherited).encode()
 
 
 def compile_internal(function: Callable[..., Any]) -> Any:

@@ -213,16 +213,20 @@ def _remember_plugins(registry: Registry) -> None:
     read or write a Doc.
     """
     search: Callable[[], dict[str, Any]] = registry.get_all
-    by_number: dict[int, dict[str, Any]] = {}
+    register: Callable[..., Any] = registry.register
+    kept: dict[None, tuple[int, dict[str, Any]]] = {}
 
     def get_all() -> dict[str, Any]:
-        number = len(REGISTRY)
-        if number not in by_number:
-            by_number.clear()
-            by_number[number] = search()
-        return by_number[number]
+        number, plugins = len(REGISTRY), kept.get(None)
+        if plugins is None or plugins[0] != number:
+            plugins = kept[None] = number, search()
+        return plugins[1]
 
-    registry.get_all = get_all
+    def register_another(*args: Any, **options: Any) -> Any:
+        kept.clear()  # it may replace one of the same name
+        return register(*args, **options)
+
+    registry.get_all, registry.register = get_all, register_another
 
 
 _remember_plugins(msgpack_encoders)

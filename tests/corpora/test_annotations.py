@@ -161,6 +161,20 @@ def test_predictions_of_a_task_whose_annotation_was_cancelled_are_not_read(tmp_p
     assert notes.skipped == {"cancelled": 1}
 
 
+@pytest.mark.parametrize("kind", ["responses", "suggestions"])
+def test_other_questions_and_discarded_responses_of_argilla_are_no_spans(kind: str, tmp_path: Path) -> None:
+    answers: dict[str, Any] = {
+        "ner": {"value": [{"start": s, "end": e, "label": label} for s, e, label in SPANS]},
+        "topics": {"value": ["sports", "news"]},
+        "order": {"value": [{"value": "sports", "rank": 1}]},
+    }
+    record = {"fields": {"text": TEXT}, "responses": {}, "suggestions": answers}
+    if kind == "responses":
+        discarded = {"value": [{"start": 0, "end": 1, "label": "LOC"}], "status": "discarded"}
+        record |= {"responses": {name: [answer, discarded] for name, answer in answers.items()}, "suggestions": {}}
+    assert read(tmp_path, record) == [TAGS]
+
+
 def test_the_text_of_a_span_may_have_other_quotes_and_spaces_than_its_record(tmp_path: Path) -> None:
     text = "\u2018Ada\u00a0B\u2019 \u2013 ran"
     assert read(tmp_path, {"text": text, "entities": [{"start": 0, "end": 7, "label": "PER", "text": "'Ada B'"}]}) == [

@@ -40,3 +40,13 @@ def test_a_plugin_of_msgpack_that_is_registered_later_is_found(
     assert plugins.get_all() == {**before, "later": print}
     monkeypatch.undo()
     assert plugins.get_all() == before
+
+
+@pytest.mark.parametrize("plugins", [msgpack_encoders, msgpack_decoders])
+def test_a_plugin_of_msgpack_that_is_registered_again_is_the_last_one(
+    plugins: catalogue.Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(catalogue.REGISTRY, (*plugins.namespace, "again"), print)
+    assert plugins.get_all()["again"] is print
+    plugins.register("again", func=repr)
+    assert plugins.get_all()["again"] is repr

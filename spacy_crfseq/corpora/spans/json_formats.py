@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html.parser import HTMLParser
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -240,9 +241,8 @@ def _of_argilla(record: Mapping[str, Any], _: TagColumns) -> Annotated:
     responses, suggestions = (record.get(key) or {} for key in ("responses", "suggestions"))
     if not isinstance(responses, dict) or not isinstance(suggestions, dict):
         raise DataError('expected objects with the names of questions under "responses" and "suggestions".')
-    given = [answer for answers in responses.values() if isinstance(answers, list) for answer in answers]
-    answers = [answer for answer in given or suggestions.values() if isinstance(answer, dict)]
-    answers = [answer for answer in answers if isinstance(answer.get("value"), list)]
+    given = [*_answers_with_spans(chain(*(answers for answers in responses.values() if isinstance(answers, list))))]
+    answers = given or [*_answers_with_spans(suggestions.values())]
     if not answers:
         raise SkippedError("not annotated")
     values, scores = answers[-1]["value"], answers[-1].get("score")
@@ -252,6 +252,20 @@ def _of_argilla(record: Mapping[str, Any], _: TagColumns) -> Annotated:
         values = [{**value, "score": score} if isinstance(value, dict) else value for value, score in pairs]
     spans = spans_of(values)
     return Annotated(_named_text_of(record["fields"]), spans, predicted=not given)
+
+
+def _answers_with_spans(answers: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the answers to questions for spans that nobody has discarded; other questions may have lists of names."""
+    for answer in answers:
+        if isinstance(answer, dict) and answer.get("status") != "discarded":
+            values = answer.get("value")
+            if isinstance(values, list) and not any(map(_is_choice, values)):
+                yield answer
+
+
+def _is_choice(value: Any) -> bool:
+    """Whether a value answers a question for several labels or a ranking."""
+    return isinstance(value, str | int | float) or (isinstance(value, dict) and "rank" in value)
 
 
 # Tokens

@@ -39,7 +39,8 @@ class RescoredSpans:
     """Spans with the highest expected F-measure under corrected probabilities (``spacy_crfseq.RescoredSpans.v1``).
 
     It learns from the first stage that an attribute such as `DocumentLabels` trains, in about a second; without such an
-    attribute, from five models of four fifths of the corpus, which are trained for it.  It chooses spans as
+    attribute, from five models of four fifths of the corpus, which are trained for it.  Next to a neural
+    network, which learns later, it learns nothing, and chooses by exact probabilities.  It chooses spans as
     `MaxExpectedF1` does.  Probabilities of predicted spans are the corrected ones, too; those of other questions, such
     as `marginals` and `nbest`, are exact.  At each token, the corrected probabilities of all candidates add up to 1 at
     most: where a correction exceeds that, they are scaled.

@@ -114,6 +114,9 @@ def _read(name: str, value: str, text: str) -> Any:
                 f"{text}: map={strange[0]}: give old and new names, as in map=person:PER,city:LOC; the new name "
                 f'"{OUTSIDE}" for none of the labels, and no new name for unknown.'
             )
+        old_names = [old for old, _, _ in pairs]
+        if again := [old for number, old in enumerate(old_names) if old in old_names[:number]]:
+            raise ConfigError(f"{text}: map={again[0]}: the label has two new names; give it one.")
         return {old: new for old, _, new in pairs}
     if name in ("trim", "labels"):
         return tuple(filter(None, items))

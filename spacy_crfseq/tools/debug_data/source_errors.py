@@ -52,7 +52,9 @@ def find_source_suspects(path: Path, number: int) -> Suspects | None:
 
 def _contradictions(texts: SourcedTexts, docs: list[Doc]) -> Iterator[LabelError]:
     """Yield all stretches where the entities are not the best labelling by the sources."""
-    several = np.diff(texts.votes.ptr) >= SPEAK
+    votes = texts.votes
+    copies = votes.originals() != np.arange(len(votes.names))
+    several = np.diff(votes.without(copies).ptr) >= SPEAK
     for first, chain in texts.chains(texts.learn()):
         best, gold, places = chain.viterbi().astype(np.int32), list[Ints](), list[tuple[int, Stretch]]()
         for text, (begin, end) in enumerate(pairwise(chain.offsets.tolist()), start=first):

@@ -42,6 +42,7 @@ def test_a_place_and_its_settings_are_read(text: str, settings: SourceSettings) 
         ("a.conll,texts=some,texts=all", "texts is given twice"),
         ("a.conll,map=PER", "map=PER: give old and new names, as in map=person:PER,city:LOC"),
         ("a.conll,map=:PER", "map=:PER: give old and new names"),
+        ("a.conll,map=ORG:PER,ORG:LOC", "map=ORG: the label has two new names"),
         ("a.conll,outside=never", "outside=never: give known or unknown"),
         ("a.conll,texts=none", "texts=none: give all or some"),
         ("a.conll,min_score=high", "min_score=high: give a number from 0 to 1"),

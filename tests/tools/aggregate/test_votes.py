@@ -24,6 +24,13 @@ def test_a_label_that_a_source_does_not_have_is_outside_to_it() -> None:
     assert rows["all"].recall == 1.0
 
 
+def test_the_same_votes_of_sources_with_other_labels_are_no_copies() -> None:
+    """A source says nothing of labels that it does not have, so the other one says more."""
+    table, names = [[0, 1, 0]] * 2, ["people", "all"]
+    assert votes_of_table(table, [0, 3], names, 3, BOTH).originals().tolist() == [0, 0]
+    assert votes_of_table(table, [0, 3], names, 3, [*PEOPLE, [True] * 3]).originals().tolist() == [0, 1]
+
+
 @pytest.mark.parametrize(
     ("table", "knows", "message"),
     [

@@ -145,6 +145,7 @@ def test_labels_with_probabilities_are_learned_by_the_loss_for_them(
     worked(run("aggregate", corpora / "train.conll2003", "-o", labels, "--source", source))
     worked(run("init-config", config, "--goal", goal, "--train", labels, "--dev", dev))
     assert util.load_config(config)["components"]["crf_ner"]["loss"] == {"@crf_losses": "spacy_crfseq.CrossEntropy.v1"}
+    assert "RescoredSpans" not in config.read_text()  # it would learn from what is sure alone
     worked(run("fit", config, "--output", tmp_path / "out"))
     worked(run("init-config", config, "--goal", goal, "--task tagger --force --train", labels, "--dev", dev))
     assert "CrossEntropy" not in config.read_text()  # tags have no probabilities
