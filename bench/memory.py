@@ -81,7 +81,7 @@ def bare_sklearn() -> float:
 
 
 def _options(data: str) -> Options:
-    return Options(Path(data), 1, 1, False)
+    return Options(Path(data), rounds=1, threads=1)
 
 
 def train_ours(data: str, limit: int) -> float:

@@ -101,7 +101,7 @@ def make_chunker(path: str, data: str, limit: int) -> None:
     from bench.corpora import chunks
 
     nlp = ours.blank()
-    task = chunks(Options(Path(data), 1, 1, quick=False), nlp, "train", limit)
+    task = chunks(Options(Path(data), rounds=1, threads=1), nlp, "train", limit)
     ours.train(nlp.add_pipe("crf_chunker"), task.examples)
     nlp.to_disk(Path(path))
 

@@ -444,7 +444,7 @@ def threads(options: Options) -> list[Row]:
 
 def threads_worker(data: str, rounds: int, n: int, quick: bool) -> dict[str, tuple[list[float], list[float], float]]:
     """Measure everything with one thread and with n in turn."""
-    options = Options(Path(data), rounds, n, quick)
+    options = Options(Path(data), quick=quick, rounds=rounds, threads=n)
     nlp, limit, epochs = ours.blank(), options.few(200), "three epochs of the default optimizer"
     chunks = corpora.chunks(options, nlp, "train", limit)
     tags, entities = corpora.xpos(options, nlp, "train", limit), corpora.entities(options, nlp, "train", limit)

@@ -18,7 +18,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, field
+from dataclasses import KW_ONLY, asdict, dataclass, field
 from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path
@@ -85,6 +85,7 @@ class Options:
     """
 
     data: Path | None
+    _: KW_ONLY
     quick: bool = False
     seed: int = 0
     rounds: int = 3
@@ -293,7 +294,7 @@ def command(study: Study, summary: Callable[[str, Entry], str], jobs: int = 1) -
         elsewhere = ROOT / "output" / study.folder.relative_to(ROOT) if quick else study.folder
         output = output or elsewhere
         if not report:
-            options = Options(data_folder(), quick, seed, rounds, threads)
+            options = Options(data_folder(), quick=quick, seed=seed, rounds=rounds, threads=threads)
             if not _execute_all(_chosen(study, only or []), options, jobs, output, summary):
                 typer.echo("Nothing was run, and nothing is written.", err=True)
                 raise typer.Exit(1)
