@@ -151,7 +151,7 @@ def fit_command(options: Options) -> list[Row]:
     the end; sklearn-crfsuite with L-BFGS, from reading to predictions. Chunks have the same attributes in both; for
     tags and entities, the peer has words, affixes and shapes, 18 attributes per token. The configs are those of this
     project, whose features are of words; that of `init-config` has classes of words, lists of names and a calibration
-    besides, and more epochs."""
+    as well, and more epochs."""
     need("sklearn_crfsuite")
     return [row for kind in FILES for row in _fit_files(options, kind)]
 
