@@ -20,6 +20,7 @@ from ..votes import ABSTAIN, Votes, make_votes
 from .soft_labels import SILENT
 
 SCHEME = "BILUO"
+"""The scheme of the tags of sources and of their label model."""
 METHOD = "spacy_crfseq.HMM.v1"
 """The label model."""
 
@@ -63,8 +64,9 @@ class SourcedTexts(NamedTuple):
         texts (range | None): The texts that are asked for; None for all.
         """
         parts = shards(self.votes.offsets, self.votes.n_labels**2) if texts is None else [(texts.start, texts.stop)]
+        cells = model.cells(self.votes)
         for part in parts:
-            scores, offsets, first = model.lattice(self.votes, gold, part)
+            scores, offsets, first = model.lattice(self.votes, gold, part, cells)
             yield first, Chain(scores.emissions, scores.transitions[0], scores.start, scores.end, offsets=offsets)
 
 

@@ -25,6 +25,7 @@ from ...pipeline.component import CRFComponent
 from ...pipeline.readers import read_gold
 from ...pipeline.select import load_pipeline, run_between
 from ...pipeline.soft_labels import SILENT
+from ...pipeline.source_votes import SCHEME
 from ...pipeline.texts import load_docs
 from ...schemes import OUTSIDE, decode_lenient, encode
 from .given_texts import UNKNOWN, GivenTexts, words_of
@@ -33,7 +34,6 @@ from .source_settings import FUNCTION, SourceSettings
 if TYPE_CHECKING:
     from spacy.language import Language
 
-SCHEME = "BILUO"
 SourceFunction: TypeAlias = Callable[[Doc], Iterable[Span]]
 """The type of functions that those of the registry `crf_sources` return: it finds spans in a Doc, which may overlap.
 

@@ -11,11 +11,12 @@ import numpy as np
 
 from ...corpora import layouts
 from ...errors import ConfigError, near, suggest
+from ...pipeline.source_votes import SCHEME
 from ...schemes import OUTSIDE, decode_lenient, encode
 from ...types import Bools, Ints
 from ...votes import ABSTAIN
 from .given_texts import UNKNOWN, GivenTexts, check_words, tags_of_some, words_of
-from .source_kinds import SCHEME, tagged_by_file, tagged_texts
+from .source_kinds import tagged_by_file, tagged_texts
 from .source_settings import UNSURE, SourceSettings
 from .unsure import unsure_tokens
 

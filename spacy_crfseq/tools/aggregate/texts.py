@@ -14,14 +14,13 @@ from ...corpora import layouts
 from ...errors import ConfigError, DataError, suggest
 from ...pipeline.evidence import WEIGHT_KEY
 from ...pipeline.soft_labels import SILENT, soft_labels, write_soft_labels
+from ...pipeline.source_votes import SCHEME, SourcedTexts
 from ...schemes import OUTSIDE, decode_lenient, spans_of, tag_table, tags_of, transition_table
-from ...threads import shards
 from ...types import MISSING, Bools, Floats, Ints, Offsets
 from ...votes import ABSTAIN, Votes, make_votes
 from .em import HiddenMarkov
 from .given_texts import GivenTexts, read_given
 from .label_model import LabelModel, LabelModelMethod
-from .source_kinds import SCHEME
 from .source_report import Copies, SourceRow, find_copies, gold_report, report
 from .source_settings import SourceSettings
 from .source_tags import SourceTags, read_source_tags
@@ -104,8 +103,9 @@ def aggregate(
     groups = np.array([0, *(place for place in range(1, len(types) + 1) for _ in "BILU")], np.int32)
     names = [OUTSIDE, *types]
     _note_sources(given, votes, tags)
-    open_ = _open_tokens(by_source, votes, gold_numbers)
-    shares = np.concatenate([*_written_labels(given, _chains(model, votes, gold_numbers), tags, noted, open_)])
+    unknown = _open_tokens(by_source, votes, gold_numbers)
+    chains = SourcedTexts(votes, tuple(tags)).chains(model, gold_numbers)
+    shares = np.concatenate([*_written_labels(given, chains, tags, noted, unknown)])
     return Aggregated(
         report(votes, shares, groups, names, gold_numbers),
         [] if gold_numbers is None else gold_report(votes, gold_numbers, groups, names),
@@ -178,13 +178,6 @@ def _note_sources(texts: GivenTexts, votes: Votes, tags: Sequence[str]) -> None:
             doc.spans[name] = SpanGroup(doc, name=name, attrs={SILENT: ranges}, spans=own)
 
 
-def _chains(model: LabelModel, votes: Votes, gold: Ints | None) -> Iterator[tuple[tuple[int, int], Chain]]:
-    """Yield parts of the texts and the distributions of their labels; pairs of labels take the most memory."""
-    for part in shards(votes.offsets, votes.n_labels**2):
-        scores, offsets, _ = model.lattice(votes, gold, part)
-        yield part, Chain(scores.emissions, scores.transitions[0], scores.start, scores.end, offsets=offsets)
-
-
 def _open_tokens(by_source: Mapping[str, SourceTags], votes: Votes, gold: Ints | None) -> Bools:
     """Return the tokens [T] of which no source says anything because one may not know the words.
 
@@ -199,7 +192,7 @@ def _open_tokens(by_source: Mapping[str, SourceTags], votes: Votes, gold: Ints |
 
 def _written_labels(
     texts: GivenTexts,
-    chains: Iterable[tuple[tuple[int, int], Chain]],
+    chains: Iterable[tuple[int, Chain]],
     tags: Sequence[str],
     noted: Noted,
     open_tokens: Bools,
@@ -210,7 +203,7 @@ def _written_labels(
     """
     from spacy.tokens import Span
 
-    for (first, _), chain in chains:
+    for first, chain in chains:
         shares, pairs, best, entropies = chain.marginals(), chain.pair_marginals(), chain.viterbi(), chain.entropy()
         of_part = open_tokens[texts.offsets[first] :][: len(best)]
         sure = ~of_part & (np.take_along_axis(shares, best[:, None], 1)[:, 0] >= (noted.min_probability or 0))

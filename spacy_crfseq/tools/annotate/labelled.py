@@ -17,7 +17,7 @@ import numpy as np
 from ...errors import DataError
 from ...pipeline.doc_posterior import Scored
 from ...pipeline.soft_labels import SoftLabels, read_soft_labels, soft_labels
-from ...pipeline.source_votes import SourcedTexts, sourced_texts, spans_of_sources
+from ...pipeline.source_votes import SCHEME, SourcedTexts, sourced_texts, spans_of_sources
 from ...pipeline.texts import load_docs
 from ...schemes import TagSpan, decode_lenient, encode
 from ...types import MISSING
@@ -27,8 +27,6 @@ from .journal import Pins
 from .learning import Learner, missing_tokens
 from .pool import Pool, hash_of, text_of
 from .project import Item, Project
-
-SCHEME = "BILUO"
 
 
 class LabelledText(NamedTuple):

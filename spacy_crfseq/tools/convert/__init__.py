@@ -6,6 +6,7 @@ through Docs.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,7 +21,7 @@ from ...corpora.columns import MISSING_ENTITY
 from ...corpora.groups import DOCUMENT, group_of
 from ...corpora.outputs import check_output_file
 from ...corpora.saved_models import read_saved_model
-from ...errors import ConfigError, DataError
+from ...errors import ConfigError, DataError, count_of
 from ...pipeline.texts import load_docs, write_docs
 from ...pipeline.written import COLUMNS, ColumnWriter, Form
 from ...schemes import decode_lenient, encode, scheme_named
@@ -156,7 +157,7 @@ def convert(
         items: Iterable[Any] = (example.reference for example in reader.stream(nlp))
     else:
         of_docs = corpus.layout.name == DOCBIN
-        sentences = _sentences_of(corpus, layout, nlp, group) if of_docs else reader.sentences(nlp)
+        sentences = _sentences_of(corpus, layout, nlp, group) if of_docs else _of_one_label(reader.sentences(nlp))
         items = (_recoded(sentence, corpus, layout) for sentence in sentences)
     parts = _split(list(items), shares, seed, partial(_unit_of, by=group, corpus=corpus)) if shares else [items]
     return sum(_write(path, part, layout) for path, part in zip(files, parts, strict=True))
@@ -255,18 +256,38 @@ def _sentences_of(
     corpus: CorpusSettings, layout: Preset, nlp: Language, group: str | None = None
 ) -> Iterator[Sentence]:
     """Yield the sentences of the Docs of a file, with spans tagged in IOB2; with their groups, if asked for."""
-    from ...pipeline.evidence import group_of_doc
+    from ...pipeline.evidence import KEY, group_of_doc
 
-    held, line = tuple(name for name in _written(layout) if name != "word"), 1
+    held, line, lossy = tuple(name for name in _written(layout) if name != "word"), 1, 0
     writer = ColumnWriter(Form(held, CHUNKS_KEY, (), {}), ("word", *held), scores=False)
     for number, doc in enumerate(load_docs(corpus.path, nlp.vocab, skip_invalid=corpus.layout.skip_invalid)):
         for name in held:
             _check_annotation(doc, name, layout)
         noted = {} if group is None else {group: group_of_doc(doc, group)}
+        lossy += bool(doc.user_data.get(KEY))
         for sentence in writer.sentences(doc):
             document = number if corpus.unit == "document" else 0
             yield sentence._replace(line=line, document=document, comments=noted)
             line += len(sentence.words) + 1
+    _warn_of_loss(lossy)
+
+
+def _of_one_label(sentences: Iterable[Sentence]) -> Iterator[Sentence]:
+    """Yield sentences, and warn of those with several labels at one place, which are unknown in columns."""
+    lossy = 0
+    for sentence in sentences:
+        lossy += bool(sentence.alternatives)
+        yield sentence
+    _warn_of_loss(lossy)
+
+
+def _warn_of_loss(number: int) -> None:
+    if number:
+        texts = count_of(number, "text")
+        warnings.warn(
+            f"Columns do not hold the candidates and probabilities of labels in {texts}; a file .spacy keeps them.",
+            stacklevel=2,
+        )
 
 
 def _check_annotation(doc: Doc, name: str, layout: Preset) -> None:

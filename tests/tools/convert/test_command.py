@@ -250,3 +250,21 @@ def test_weights_of_sentences(tmp_path: Path) -> None:
     assert (
         converted(tmp_path / "a.conll", Asked(columns="word,ent,weight"), "iob") == "Ada B-PER\nsings O\n\nBo B-PER\n\n"
     )
+
+
+def test_columns_that_lose_labels_in_doubt_are_warned_of(tmp_path: Path) -> None:
+    """A place with two labels is unknown in columns, whether it comes from spans or from Docs with candidates."""
+    spans = '{"text": "Ada ran.", "entities": [[0, 3, "PER"], [0, 3, "ORG"]]}\n'
+    (tmp_path / "a.jsonl").write_text(spans, encoding="utf8")
+    for source, target, lossy in (
+        ("a.jsonl", "b.spacy", False),
+        ("a.jsonl", "c.conll", True),
+        ("b.spacy", "d.conll", True),
+    ):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            convert(tmp_path / source, tmp_path / target, Asked(), "spacy" if target == "b.spacy" else "word,ent")
+        said = [str(warning.message) for warning in caught]
+        assert any("labels in 1 text; a file .spacy keeps them" in text for text in said) == lossy
+        if lossy:
+            assert (tmp_path / target).read_text("utf8").split() == ["Ada", "-", "ran", "O", ".", "O"]
