@@ -63,7 +63,7 @@ class MultiwordToken(NamedTuple):
     form: str
 
 
-class Alternatives(NamedTuple):
+class SpanAlternatives(NamedTuple):
     """The labels of which one is that of a span, whose tokens are known: `start` is the first, `end` after the last."""
 
     start: int
@@ -108,7 +108,7 @@ class Sentence(NamedTuple):
     attributes: Any = None
     multiword: Sequence[MultiwordToken] = ()
     source: SourceLines | None = None
-    alternatives: Sequence[Alternatives] = ()
+    alternatives: Sequence[SpanAlternatives] = ()
 
     @property
     def text(self) -> str:

@@ -213,20 +213,17 @@ def _remember_plugins(registry: Registry) -> None:
     read or write a Doc.
     """
     search: Callable[[], dict[str, Any]] = registry.get_all
-    register: Callable[..., Any] = registry.register
-    kept: dict[None, tuple[int, dict[str, Any]]] = {}
+    namespace, kept = registry.namespace, dict[None, tuple[int, dict[Any, Any], dict[str, Any]]]()
 
     def get_all() -> dict[str, Any]:
-        number, plugins = len(REGISTRY), kept.get(None)
-        if plugins is None or plugins[0] != number:
-            plugins = kept[None] = number, search()
-        return plugins[1]
+        number, registered, plugins = kept.get(None, (-1, {}, {}))
+        if number != len(REGISTRY) or any(REGISTRY.get(key) is not plugin for key, plugin in registered.items()):
+            registered = {key: plugin for key, plugin in REGISTRY.copy().items() if key[:-1] == namespace}
+            plugins = search()
+            kept[None] = len(REGISTRY), registered, plugins
+        return plugins
 
-    def register_another(*args: Any, **options: Any) -> Any:
-        kept.clear()  # it may replace one of the same name
-        return register(*args, **options)
-
-    registry.get_all, registry.register = get_all, register_another
+    registry.get_all = get_all
 
 
 _remember_plugins(msgpack_encoders)

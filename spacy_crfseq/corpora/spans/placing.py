@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ...errors import DataError
 from ...schemes import OUTSIDE
 from ..columns import MISSING_ENTITY
-from ..lines import Alternatives, Sentence
+from ..lines import Sentence, SpanAlternatives
 from .counting import described
 from .matching import written_alike
 from .records import INCORRECT, Annotated, CharSpan, Notes
@@ -89,14 +89,14 @@ def sentence_of(
     tags = ["O" if rest_is_outside else MISSING_ENTITY] * n
     for i in (i for touched in unknown for i in touched):
         tags[i] = MISSING_ENTITY
-    alternatives = list[Alternatives]()
+    alternatives = list[SpanAlternatives]()
     for span in kept:
         touched, labels = tokens.touched(span.start, span.end), {other.label for other in places[span[:2]]}
         if len(labels) == 1:
             _mark(tags, touched, span.label)
             continue
         tags[touched.start : touched.stop] = [MISSING_ENTITY] * len(touched)
-        alternatives.append(Alternatives(touched.start, touched.stop, tuple(sorted(labels))))
+        alternatives.append(SpanAlternatives(touched.start, touched.stop, tuple(sorted(labels))))
         others = " or ".join(sorted(labels - {span.label}))
         notes.alternatives.append((line, described(span, text.text, f"may be {others}, too")))
     columns = {"ent": tags}

@@ -29,7 +29,7 @@ from .pool import Pool, hash_of, text_of
 from .project import Item, Project
 
 
-class LabelledText(NamedTuple):
+class DoubtfulText(NamedTuple):
     """The labels of a text by sources.
 
     number (int): That of the text in the file.
@@ -46,29 +46,29 @@ class LabelledText(NamedTuple):
     entropy: float
 
 
-class LabelledTexts(NamedTuple):
+class DoubtfulTexts(NamedTuple):
     """The texts of an output of `aggregate` by the keys of a pool, and the votes of their sources, None without any."""
 
-    texts: Mapping[str, LabelledText]
+    texts: Mapping[str, DoubtfulText]
     votes: SourcedTexts | None
 
 
-def read_labelled(path: Path, learner: Learner) -> LabelledTexts:
+def read_labelled(path: Path, learner: Learner) -> DoubtfulTexts:
     """Return the texts of an output of `aggregate` with the labels by sources.
 
     RAISES CrfError: If the file cannot be read, or no text has labels of sources.
     """
-    texts, docs = dict[str, LabelledText](), list(load_docs(path, learner.nlp.vocab))
+    texts, docs = dict[str, DoubtfulText](), list(load_docs(path, learner.nlp.vocab))
     for number, doc in enumerate(docs):
         text = text_of(doc)
         key = hash_of((text.words, None if text.spaces is None else bytes(text.spaces)))
         said, soft = spans_of_sources(doc), read_soft_labels(doc, learner.name)
         best = [TagSpan(span.start, span.end, span.label_) for span in doc.ents]
         decoding = _decoding(said, best, soft)
-        texts[f"{key:016x}"] = LabelledText(number, text.words, said, decoding, entropy(soft))
+        texts[f"{key:016x}"] = DoubtfulText(number, text.words, said, decoding, entropy(soft))
     if not any(text.said for text in texts.values()):
         raise DataError(f"{path}: no doc has spans of sources. Give an output of 'aggregate' (.spacy).")
-    return LabelledTexts(texts, sourced_texts(docs))
+    return DoubtfulTexts(texts, sourced_texts(docs))
 
 
 def _decoding(said: Mapping[str, Sequence[TagSpan]], best: Sequence[TagSpan], soft: SoftLabels) -> Decoding:
@@ -124,7 +124,7 @@ class OfSources(Project):
         folder: Path,
         learner: Learner,
         pool: Pool,
-        labelled: LabelledTexts,
+        labelled: DoubtfulTexts,
         labels: Sequence[str],
         settings: dict[str, Any],
         inputs: Sequence[str | Path] = (),
