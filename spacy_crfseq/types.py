@@ -580,6 +580,9 @@ class LearnedDecoder(Decoder, Stateful, Protocol):
     def learn(self, observed: Sequence[Any]) -> None:
         """Learn from the evidence that `observe` returned."""
 
+    def adapt(self, evidence: Any) -> None:
+        """Learn from the evidence of the dev corpus, too, by the whole model; a second time replaces the first."""
+
     def span_probabilities(
         self, posterior: Any, labels: Ints, starts: Offsets, ends: Offsets, calibrated: Calibrated
     ) -> NDArray[np.float64]:

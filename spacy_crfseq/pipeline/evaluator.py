@@ -20,7 +20,7 @@ from ..schemes import TagTable, correct_spans, count_spans, span_f1, spans_of
 from ..training.compatibility import is_local
 from ..training.fit import DevScores
 from ..training.progress import shown
-from ..types import MISSING, Bools, Floats, Ints, Offsets
+from ..types import MISSING, Bools, Floats, Ints, LearnedDecoder, Offsets
 from .calibration import CalibrationFit, fit_calibration, span_probabilities
 from .doc_model import DocModel
 from .labels import gold_tags, known_tags, same_words
@@ -91,6 +91,15 @@ class Evaluator:
         """Return the distribution of the labels of the words by parameters."""
         labels = self._model.labels
         return self._crf.at(theta).posterior(self._encoded, labels.constraints, self._allowed, rules=self._rules)
+
+    def adapt(self, words: Posterior) -> None:
+        """Let a decoder that has learned take in what the corpus shows; `words` as of `calibration`.
+
+        Labels that the model lacks count as unknown.
+        """
+        decoder = self._model.method.decoder
+        if isinstance(decoder, LearnedDecoder) and decoder.learned:
+            decoder.adapt(decoder.observe(words, np.where(self._gold < len(self._crf.labels), self._gold, MISSING)))
 
     def calibration(self, words: Posterior) -> CalibrationFit | None:
         """Return the calibration of probabilities, None if sequences have no probabilities.

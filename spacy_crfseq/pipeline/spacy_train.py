@@ -228,7 +228,9 @@ class Calibrate:
             docs, before = run_between(nlp, docs, before, name), name
             predicted = [Example(doc, example.reference) for doc, example in zip(docs, examples, strict=True)]
             words = pipe.posterior(docs, preset=True, temperature=1.0).word_posterior
-            if fitted := Evaluator(pipe.doc_model, predicted).calibration(words):
+            evaluator = Evaluator(pipe.doc_model, predicted)
+            evaluator.adapt(words)
+            if fitted := evaluator.calibration(words):
                 pipe.cfg.update(fitted.settings)
                 util.logger.info("[%s] %s", name, fitted)
         return nlp if self.then is None else self.then(nlp)
@@ -238,8 +240,9 @@ def create_calibrate(then: Callable[[Language], Language] | None = None) -> Call
     """Return a callback that calibrates on the dev corpus (registered as ``spacy_crfseq.Calibrate.v1``).
 
     Use it for ``[training.before_to_disk]``.  It fits a temperature for the probabilities of each CRF that is trained,
-    and a curve for those of its spans, see `calibrate`.  Predictions stay the same.  ``spacy train`` saves the pipeline
-    at each evaluation, and tags the dev corpus a second time then; ``crfseq fit`` does not.
+    and a curve for those of its spans, see `calibrate`.  Predictions stay the same, except where `RescoredSpans` learns
+    that the F-measure is lower on the dev corpus, and chooses more spans.  ``spacy train`` saves the pipeline at each
+    evaluation, and tags the dev corpus a second time then; ``crfseq fit`` does not.
 
     then (Callable | None): A block with another callback, which is called afterwards.
     """

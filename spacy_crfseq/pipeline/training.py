@@ -403,6 +403,8 @@ class Training:
                 checkpoint.end(model.name, result)
             model.set_parameters(result.best, n_sequences + self._n_old(n_sequences))
             if evaluate is not None:
+                if self.plan.calibrates:
+                    evaluate.adapt(evaluate.posterior(result.best))
                 scores = evaluate.scores(result.best), evaluate.scores(result.last)
                 result = result._replace(scores_of_best=scores[0], scores_of_last=scores[1])
                 if self.plan.calibrates:

@@ -5,12 +5,15 @@ high for long spans, or for those that a longer span contains.  Culotta & McCall
 information extraction", estimate the probability that a span is correct by a model of its own, too.  This is a
 logistic regression on its probability, its length, and the best of the spans that it excludes.  Training learns the
 weights from texts that the models of a jackknife have not seen.
+
+The probability above which a span is worth choosing is half the best F1 that can be reached (Lipton, Elkan &
+Naryanaswamy 2014, theorem 1).  Where types are rare or names new, that is far below 0.8, so it is measured, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +35,27 @@ KINDS = 4
 PENALTY = 5.0
 """Half of it times the squared weights keeps these small; chosen on development parts in English and Spanish."""
 ROUNDS, CLOSE = 50, 1e-3
-"""Newton steps at most, and the gain in nats below which another one is not made."""
+"""Newton steps at most, and the gain in nats below which another one is not made; also steps to the F-measure, and the
+change of it."""
+USUAL, LOWEST = 0.8, 0.1
+"""The F-measure that is expected before any was measured, and the lowest one: noise is worth choosing for less."""
+
+
+class Evidence(NamedTuple):
+    """Evidence of a text that is new to its model: on the C uncertain spans, and on all spans.
+
+    features (NDArray): [C, F] see `_features`.
+    right (Bools): [C] whether each is gold.
+    ahead (Bools): [C] whether none that it excludes has a higher probability.
+    n_gold, n_certain, n_certain_right (int): Numbers of gold spans, of all but certain ones, and of gold ones of these.
+    """
+
+    features: NDArray[np.float64]
+    right: Bools
+    ahead: Bools
+    n_gold: int
+    n_certain: int
+    n_certain_right: int
 
 
 class RescoredSpans:
@@ -45,16 +68,21 @@ class RescoredSpans:
     as `marginals` and `nbest`, are exact.  At each token, the corrected probabilities of all candidates add up to 1 at
     most: where a correction exceeds that, they are scaled.
 
-    expected_f, beta (float): See `MaxExpectedF1`.
+    expected_f (float | None): See `MaxExpectedF1`.  None takes the F-measure of the models from which it learns on the
+        texts that they have not seen; training with a dev corpus lowers it to that of the whole model there.
+    beta (float): See `MaxExpectedF1`.
     RAISES ConfigError: If a setting is out of range.
 
     base (Decoder): Decodes before anything was learned, and in the first stage.
     weights (Floats): Of the features, see `_features`; empty before anything was learned.
-    learned (bool): Whether there are any.
+    expected_f (float): The setting, or what was measured.
+    learned (bool): Whether there are weights.
     """
 
-    def __init__(self, expected_f: float = 0.8, beta: float = 1.0) -> None:
-        self.base, self.weights = MaxExpectedF1(expected_f, beta), np.zeros(0)
+    def __init__(self, expected_f: float | None = None, beta: float = 1.0) -> None:
+        self.base, self.weights = MaxExpectedF1(USUAL if expected_f is None else expected_f, beta), np.zeros(0)
+        self._measures = expected_f is None
+        self.expected_f = self._of_parts = self.base.expected_f
 
     @property
     def learned(self) -> bool:
@@ -71,28 +99,34 @@ class RescoredSpans:
         check_possible(log_z)
         outside = constraints.outside
         rows, shares = kernels.spans.candidates(chain, offsets, outside, LEAST)
-        worth = float(1 + self.base.beta**2), float(self.base.expected_f), LEAST
+        worth = float(1 + self.base.beta**2), float(self.expected_f), LEAST
         return kernels.spans.best_spans(chain, offsets, outside, worth, (rows[:0], self.rescored(rows, shares)))[0]
 
-    def observe(self, posterior: Posterior, gold: Ints) -> tuple[Floats, Bools]:
-        """Return the features [C, F] of uncertain spans of a text new to its model, and which are gold [C].
+    def observe(self, posterior: Posterior, gold: Ints) -> Evidence:
+        """Return the evidence of a text that is new to its model.
 
         Spans beside tokens of unknown labels, where gold [T] is negative, are left out.
         """
         spans, probabilities = posterior.candidates(LEAST)
         labels = np.maximum(gold, 0).astype(np.int32)
         starts, ends = posterior.spans(labels)
+        n_unknown = np.append(0, np.cumsum(np.append(gold, 0) < 0))
+        judged = n_unknown[np.maximum(starts - 1, 0)] == n_unknown[ends + 1]
+        starts, ends = starts[judged], ends[judged]
         right = {*zip(starts.tolist(), ends.tolist(), labels[starts].tolist(), strict=True)}
         is_gold = np.fromiter((span in right for span in map(tuple, spans.tolist())), np.bool_, len(spans))
-        n_unknown = np.append(0, np.cumsum(np.append(gold, 0) < 0))
-        kept = n_unknown[np.maximum(spans[:, 0] - 1, 0)] == n_unknown[spans[:, 1] + 1]
-        kept &= _is_uncertain(probabilities)
-        return _features(spans, probabilities, kept), is_gold[kept]
+        sure = n_unknown[np.maximum(spans[:, 0] - 1, 0)] == n_unknown[spans[:, 1] + 1]
+        kept, certain = sure & _is_uncertain(probabilities), sure & (probabilities >= MOST)
+        features, ahead = _features(spans, probabilities, kept), np.zeros(len(spans), np.bool_)
+        among = probabilities > LEAST
+        ahead[among] = probabilities[among] >= excluded(spans[among], probabilities[among]).max(axis=1, initial=0)
+        counts = len(right), int(certain.sum()), int((certain & is_gold).sum())
+        return Evidence(features, is_gold[kept], ahead[kept], *counts)
 
-    def learn(self, observed: Sequence[tuple[Floats, Bools]]) -> None:
-        """Maximise the penalised log-likelihood of what `observe` returned, by Newton's method."""
-        table = np.concatenate([np.zeros((0, N_FEATURES)), *(features for features, _ in observed)])
-        right = np.concatenate([np.zeros(0, np.bool_), *(is_gold for _, is_gold in observed)])
+    def learn(self, observed: Sequence[Evidence]) -> None:
+        """Maximise the penalised log-likelihood of what was observed, by Newton's method; measure the F-measure."""
+        table = np.concatenate([np.zeros((0, N_FEATURES)), *(evidence.features for evidence in observed)])
+        right = np.concatenate([np.zeros(0, np.bool_), *(evidence.right for evidence in observed)])
         odds, weights = table[:, 0], np.zeros(N_FEATURES)
         loss = _loss(weights, odds, table, right)
         for _ in range(ROUNDS):
@@ -106,6 +140,30 @@ class RescoredSpans:
             if before - loss < CLOSE:
                 break
         self.weights = weights if len(table) else np.zeros(0)
+        self.expected_f = self._of_parts = self._measured(observed)
+
+    def adapt(self, evidence: Evidence) -> None:
+        """Expect the F-measure on texts of another kind, such as a dev corpus, if it is below that on the learned ones.
+
+        Texts to come are rarely easier than both.
+        """
+        self.expected_f = min(self._of_parts, self._measured([evidence]))
+
+    def _measured(self, observed: Sequence[Evidence]) -> float:
+        """Return the F-measure of spans that are chosen because they are worth it if this value is expected."""
+        if not self._measures or not self.learned or not sum(evidence.n_gold for evidence in observed):
+            return self.base.expected_f
+        features, right, ahead = (np.concatenate(column) for column in list(zip(*observed, strict=True))[:3])
+        n_gold, n_certain, n_right = np.sum([evidence[3:] for evidence in observed], axis=0).tolist()
+        p, gain, value = _sigmoid(features[:, 0] + features @ self.weights), 1 + self.base.beta**2, USUAL
+        for _ in range(ROUNDS):  # Dinkelbach's method with counts
+            chosen, before = ahead & (p > value / gain), value
+            n_chosen = n_certain + int(chosen.sum())
+            of_gold = n_right + int((chosen & right).sum())
+            value = max(LOWEST, gain * of_gold / (n_chosen + self.base.beta**2 * n_gold))
+            if abs(value - before) < CLOSE:
+                break
+        return float(value)
 
     def rescored(self, spans: Ints, probabilities: Floats) -> Floats:
         """Return the corrected probabilities [C] of candidates, all those of their sequences.
@@ -137,19 +195,21 @@ class RescoredSpans:
         out[there] = scaled(spans, corrected)[chosen][place[there]]
         return out
 
-    def to_state(self) -> list[float]:
-        """Return the weights."""
-        return [float(weight) for weight in self.weights]
+    def to_state(self) -> dict[str, Any]:
+        """Return the weights and the F-measure."""
+        return {"weights": [float(weight) for weight in self.weights], "expected_f": float(self.expected_f)}
 
     def from_state(self, state: Any) -> None:
-        """Use the weights that a model has stored, None for none.
+        """Use the state that a model has stored, None for none; a setting `expected_f` has precedence.
 
-        RAISES ValueError or TypeError: If they are damaged.
+        RAISES ValueError, TypeError or KeyError: If it is damaged.
         """
-        weights = np.array([] if state is None else state, np.float64)
+        weights = np.array([] if state is None else state["weights"], np.float64)
         if weights.shape not in ((0,), (N_FEATURES,)) or not np.isfinite(weights).all():
             raise ValueError(f"{weights.shape} weights of decoded spans")
-        self.weights = weights
+        expected = self.base.expected_f if state is None or not self._measures else float(state["expected_f"])
+        self.weights, self.expected_f = weights, MaxExpectedF1(expected, self.base.beta).expected_f
+        self._of_parts = self.expected_f
 
 
 def _is_uncertain(probabilities: Floats) -> Bools:

@@ -15,7 +15,7 @@ from spacy.training import Example
 from spacy_crfseq.errors import ConfigError, ModelFileError
 from spacy_crfseq.inference.posterior import Posterior
 from spacy_crfseq.papers import rescoring
-from spacy_crfseq.papers.rescoring import LEAST, MOST, N_FEATURES, RescoredSpans, excluded, scaled
+from spacy_crfseq.papers.rescoring import LEAST, MOST, N_FEATURES, Evidence, RescoredSpans, excluded, scaled
 from spacy_crfseq.pipeline.evidence import WEIGHT_KEY, span_probability
 from spacy_crfseq.reliability import POINTS
 from spacy_crfseq.schemes import tags_of, transition_table
@@ -63,9 +63,15 @@ def _sample(seed: int, n: int = 400) -> tuple[Any, Any, Any]:
     return spans, shares, rng.random(2 * n) < np.where(length > 2, shares**3, shares)
 
 
-def _observed(seed: int) -> tuple[Any, Any]:
+def _observed(seed: int) -> Evidence:
     spans, shares, right = _sample(seed)
-    return rescoring._features(spans, shares, np.ones(len(spans), np.bool_)), right
+    features = rescoring._features(spans, shares, np.ones(len(spans), np.bool_))
+    ahead = shares >= shares.reshape(-1, 2).max(axis=1).repeat(2)
+    return Evidence(features, right, ahead, int(right.sum()), 0, 0)
+
+
+def _state(weights: Any, expected_f: float = 0.8) -> dict[str, Any]:
+    return {"weights": weights.tolist(), "expected_f": expected_f}
 
 
 def test_features() -> None:
@@ -94,7 +100,7 @@ def test_features_at_their_bounds() -> None:
 def test_the_weights_maximise_the_penalised_likelihood() -> None:
     decoder, parts = RescoredSpans(), [_observed(0), _observed(1)]
     decoder.learn(parts)
-    table, right = (np.concatenate(column) for column in zip(*parts, strict=True))
+    table, right = (np.concatenate(column) for column in list(zip(*parts, strict=True))[:2])
 
     def loss(weights: Any) -> float:
         return rescoring._loss(weights, table[:, 0], table, right)
@@ -107,6 +113,57 @@ def test_the_weights_maximise_the_penalised_likelihood() -> None:
     assert abs(better[long].mean() - truth[long].mean()) < 0.04 < abs(shares[long].mean() - truth[long].mean())
 
 
+def _easy_and_hard(n_missed: int) -> Evidence:
+    """Return spans of probability 0.3 and 0.9 that are right as often, and gold spans that nothing proposes."""
+    shares, right = np.repeat([0.3, 0.9], 100), np.concatenate([np.arange(100) < 30, np.arange(100) < 90])
+    spans = np.stack([2 * np.arange(200), 2 * np.arange(200) + 1, np.zeros(200)], axis=1).astype(np.int32)
+    features = rescoring._features(spans, shares, np.ones(200, np.bool_))
+    return Evidence(features, right, np.ones(200, np.bool_), 120 + n_missed, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("n_missed", "beta", "expected"),
+    [
+        (0, 1.0, 2 * 90 / (100 + 120)),  # spans of 0.3 are not worth it
+        (300, 1.0, 2 * 120 / (200 + 420)),  # where little can be found, they are
+        (0, 2.0, 5 * 120 / (200 + 4 * 120)),
+        (30_000, 1.0, rescoring.LOWEST),
+    ],
+)
+def test_the_expected_f_is_that_of_the_spans_which_it_makes_worth_choosing(
+    n_missed: int, beta: float, expected: float
+) -> None:
+    decoder = RescoredSpans(beta=beta)
+    decoder.learn([_easy_and_hard(n_missed)])
+    assert decoder.expected_f == pytest.approx(expected)
+    given = RescoredSpans(expected_f=0.7, beta=beta)
+    given.learn([_easy_and_hard(n_missed)])
+    given.adapt(_easy_and_hard(n_missed))
+    assert given.expected_f == 0.7
+
+
+def test_other_texts_lower_the_expected_f_and_never_raise_it() -> None:
+    decoder, again = RescoredSpans(), RescoredSpans()
+    decoder.learn([_easy_and_hard(30)])
+    of_parts = decoder.expected_f
+    decoder.adapt(_easy_and_hard(300))
+    assert decoder.expected_f == pytest.approx(2 * 120 / (200 + 420))
+    again.from_state(decoder.to_state())
+    assert again.expected_f == decoder.expected_f
+    decoder.adapt(_easy_and_hard(0))  # again, as at each evaluation of spaCy
+    assert decoder.expected_f == of_parts
+    again.from_state(None)
+    assert again.expected_f == RescoredSpans().expected_f
+
+
+def test_certain_spans_count_in_the_expected_f() -> None:
+    decoder, evidence = RescoredSpans(), _easy_and_hard(30)
+    decoder.learn([evidence])
+    fewer = decoder.expected_f
+    decoder.learn([evidence._replace(n_gold=evidence.n_gold + 50, n_certain=60, n_certain_right=50)])
+    assert decoder.expected_f == pytest.approx(2 * 140 / (160 + 200)) != fewer
+
+
 def test_certain_and_improbable_spans_keep_their_probability() -> None:
     decoder = RescoredSpans()
     decoder.learn([_observed(0)])
@@ -115,7 +172,10 @@ def test_certain_and_improbable_spans_keep_their_probability() -> None:
     assert (decoder.rescored(spans, shares) == shares).tolist() == [True, True, False]
 
 
-@pytest.mark.parametrize("parts", [[], [(np.zeros((0, N_FEATURES)), np.zeros(0, np.bool_))]])
+NOTHING = Evidence(np.zeros((0, N_FEATURES)), np.zeros(0, np.bool_), np.zeros(0, np.bool_), 3, 0, 0)
+
+
+@pytest.mark.parametrize("parts", [[], [NOTHING]])
 def test_nothing_to_learn_from(parts: Any) -> None:
     decoder = RescoredSpans()
     decoder.learn([_observed(0)])
@@ -133,7 +193,7 @@ def test_the_chosen_spans_are_the_best_by_corrected_probabilities(seed: int) -> 
     allowed[rng.random(sum(lengths)) < 0.2, tags.index("O")] = False
     posterior = Posterior(StoredScores(problem), offsets, constraints, allowed)
     decoder = RescoredSpans(expected_f=0.6, beta=2.0)
-    decoder.from_state(rng.normal(size=N_FEATURES).tolist())
+    decoder.from_state(_state(rng.normal(size=N_FEATURES)))
     rows, shares = posterior.candidates(LEAST)
     corrected = dict(zip(map(tuple, rows.tolist()), decoder.rescored(rows, shares).tolist(), strict=True))
     chosen = posterior.decode(decoder)
@@ -278,7 +338,7 @@ def test_texts_without_weight_teach_nothing(trained: Any) -> None:
     pipe.method.decoder.learn = rows.extend
     pipe.initialize(lambda: examples)
     n_gold = sum(len(example.reference.ents) for example in examples[1::2])
-    assert 0.8 * n_gold < sum(int(right.sum()) for _, right in rows) <= n_gold
+    assert 0.8 * n_gold < sum(int(evidence.right.sum()) for evidence in rows) <= n_gold
 
 
 def test_spans_that_are_known_stay(trained: Any) -> None:
@@ -343,11 +403,11 @@ def test_spans_beside_unknown_labels_are_no_evidence() -> None:
     spans, shares = posterior.candidates(LEAST)
     every = rescoring._features(spans, shares, np.ones(len(spans), np.bool_))
     gold = np.array([tags.index(tag) for tag in ("B-A", "L-A", "O", "U-B", "O", "O")], np.int32)
-    table, right = RescoredSpans().observe(posterior, gold)
+    table, right = RescoredSpans().observe(posterior, gold)[:2]
     np.testing.assert_array_equal(table, every)
     assert spans[right].tolist() == [[0, 2, tags.index("B-A")], [3, 4, tags.index("U-B")]]
     gold[2] = -1
-    table, right = RescoredSpans().observe(posterior, gold)
+    table, right = RescoredSpans().observe(posterior, gold)[:2]
     kept = (spans[:, 1] < 2) | (spans[:, 0] > 3)
     np.testing.assert_array_equal(table, every[kept])
     assert not right.any()
@@ -356,11 +416,13 @@ def test_spans_beside_unknown_labels_are_no_evidence() -> None:
 def test_mistakes_are_named(trained: Any) -> None:
     with pytest.raises(ConfigError, match="expected_f"):
         RescoredSpans(expected_f=2.0)
-    for state in ([1.0], [float("nan")] * N_FEATURES, ["a"]):
-        with pytest.raises((ValueError, TypeError)):
-            RescoredSpans().from_state(state)
+    weights = np.zeros(N_FEATURES)
+    damaged: Any
+    for damaged in ([1.0], {}, _state(weights[:1]), _state(weights * np.nan), {"weights": ["a"]}, _state(weights, 2.0)):
+        with pytest.raises((ValueError, TypeError, KeyError)):
+            RescoredSpans().from_state(damaged)
     pipe = _component()
-    pipe.method.decoder.to_state = lambda: [1.0]
+    pipe.method.decoder.to_state = lambda: {"weights": [1.0], "expected_f": 0.5}
     pipe.initialize(lambda: _examples(spacy.blank("en")))
     with pytest.raises(ModelFileError, match="damaged"):
         _component().from_bytes(pipe.to_bytes())
@@ -374,7 +436,7 @@ def test_corrected_probabilities_are_the_same_however_asked(seed: int, scheme: s
     allowed = np.ones((sum(lengths), len(tags)), np.bool_)
     posterior = Posterior(StoredScores(problem), problem.batch.offsets, transition_table(tags, scheme), allowed)
     decoder = RescoredSpans()
-    decoder.from_state((size * rng.normal(size=N_FEATURES)).tolist())
+    decoder.from_state(_state(size * rng.normal(size=N_FEATURES)))
     rows, shares = posterior.candidates(LEAST)
     together = decoder.rescored(rows, shares)
     assert ((together >= 0) & (together <= 1)).all()
@@ -429,7 +491,7 @@ def test_probabilities_of_a_token_add_up_to_one_at_most(
 ) -> None:
     """So do calibrated ones, and those that are stored are those that are asked for, with white space, too."""
     pipe = _component().from_bytes(trained.to_bytes())
-    pipe.method.decoder.from_state((3 * np.random.default_rng(0).normal(size=N_FEATURES)).tolist())
+    pipe.method.decoder.from_state(_state(3 * np.random.default_rng(0).normal(size=N_FEATURES)))
     pipe.cfg.update(temperature=temperature, calibration=curves)
     words = ["Mr", "Ada", "Bo", "Karl", "Mr", "\n", "Zoe", " ", "Ines", "won", "."]
     for doc in (Doc(pipe.vocab, words), Doc(pipe.vocab, [word for word in words if word.strip()])):
@@ -441,3 +503,21 @@ def test_probabilities_of_a_token_add_up_to_one_at_most(
         assert 0.9 < max(total) <= 1 + 1e-9
         for span in pipe.posterior([doc]).spans()[0]:
             assert span.probability == pytest.approx(asked[span.start, span.end], rel=1e-9)
+
+
+def test_training_with_a_harder_dev_corpus_lowers_the_expected_f_if_it_calibrates() -> None:
+    """Names that the dev corpus has elsewhere are not found, and labels that the model lacks count as unknown."""
+    examples, harder = _examples(spacy.blank("en")), _examples(spacy.blank("en"))[:10]
+    for example in harder:
+        doc = example.reference
+        doc.ents = [Span(doc, 0, 1, "PER"), Span(doc, 5, 6, "ORG"), Span(doc, 10, 11, "PER")]
+    measured = []
+    for dev, calibrates in ((examples[:10], True), (harder, True), (harder, False)):
+        pipe = _component(labels=False)
+        pipe.training.set(calibrates=calibrates)
+        pipe.initialize(lambda: examples)
+        of_parts = pipe.method.decoder.expected_f
+        pipe.fit(dev=dev)
+        measured.append(pipe.method.decoder.expected_f)
+    assert 0.3 < of_parts < 0.9
+    assert measured == [of_parts, rescoring.LOWEST, of_parts]
