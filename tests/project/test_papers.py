@@ -15,7 +15,7 @@ import spacy
 
 from bench._harness import STUDY as BENCH
 from scripts.kit import NOT_RUN, Options, Skip, Study, load
-from scripts.papers import _harness, cells, corpora, figures, hidden_markov, page, raw_training, weights
+from scripts.papers import _harness, cells, corpora, figures, hidden_markov, page, raw_training, tables, weights
 from scripts.papers import task as task_of
 from scripts.papers.corpus import Corpus
 from scripts.papers.pages.nettalk import rank_correlation
@@ -54,7 +54,8 @@ def test_a_page_without_results_says_so() -> None:
     template = page.TEMPLATE.read_text(encoding="utf8")
     text = page.render(template, {})
     assert text.count(NOT_RUN) == template.count("<!-- section: ") + 1  # and the table of machines
-    assert template.count("<!-- section: ") == len(page.SECTIONS)
+    assert template.count("<!-- section: ") == len(tables.tables())
+    assert set(tables.MAKERS) <= set(tables.tables())
     assert "](figures/" not in text
     assert "<!--" not in text
     quick = {**RESULTS["synthetic-models"], "quick": True}
@@ -64,7 +65,7 @@ def test_a_page_without_results_says_so() -> None:
 @pytest.mark.parametrize("name", sorted(RESULTS))
 def test_a_page_is_made_of_a_single_result(name: str) -> None:
     text = page.render(page.TEMPLATE.read_text(encoding="utf8"), {name: RESULTS[name]})
-    assert text.count(NOT_RUN) < len(page.SECTIONS)
+    assert text.count(NOT_RUN) < len(tables.tables())
     assert "<!--" not in text
 
 
@@ -89,12 +90,26 @@ def test_a_condition_that_names_nothing_is_an_error() -> None:
 
 
 def test_rows_become_columns_and_a_skipped_row_its_reason() -> None:
-    rows = [{"a": 1, "b": {"c": 2000}}, {"a": 3}, {"a": 4, "skipped": "no corpus"}]
-    chosen = {"A": "a", "C": "b.c", "double": lambda row: 2 * row["a"]}
-    lines = page.columns(rows, chosen).splitlines()[2:]
-    assert lines == ["| 1 | 2,000 | 2 |", "| 3 |  | 6 |", "| 4 | not run: no corpus |  |"]
-    assert page.by(rows, "a") == {1: rows[0], 3: rows[1], 4: rows[2]}
-    assert page.by(rows, "a", "skipped") == {(4, "no corpus"): rows[2]}
+    rows = [{"a": 1, "b": {"c": 2000}}, {"a": 3}, {"a": 4, "skipped": "reason"}]
+    lines = tables.columns(rows, [("A", "a"), ("C", "b.c"), ("both", "a / b.c"), ("text", "{a:.1f}")]).splitlines()
+    assert lines[0] == "| A | C | both | text |"
+    assert lines[2:] == [
+        "| 1 | 2,000 | 1 / 2,000 | 1.0 |",
+        "| 3 |  | 3 / – | 3.0 |",
+        "| 4 | not run: reason |  |  |",
+    ]
+    assert tables.by(rows, "a") == {1: rows[0], 3: rows[1], 4: rows[2]}
+    assert tables.by(rows, "a", "skipped") == {(4, "reason"): rows[2]}
+    assert tables.figures_by(rows, ["a"], "b.c") == {1: 2000, 3: None, 4: None}
+    assert tables.figures_by(rows, ["a", "skipped"], "row") == {(4, "reason"): rows[2]}
+
+
+def test_a_table_is_what_its_data_file_says() -> None:
+    rows = [{"rho1": 0.1, "sweep": 2.0, "active": {"all": 5000}}]
+    text, names = tables.filled("nettalk-path", {"nettalk-path": {"rows": rows}})
+    assert text.splitlines()[2] == "| 0.1 | 5,326 / 5,000 | 76 | 2 | 0.61 / – |"
+    assert names["seconds"] == {0.1: 2.0}
+    assert tables.tables()["nettalk-path"].columns[0] == "rho1"
 
 
 def test_figures_are_the_same_each_time(tmp_path: Path) -> None:
@@ -382,7 +397,7 @@ def test_tables_of_numbers_are_texts_and_back() -> None:
     values = np.array([[0.5, -2.0], [1234.0, 0.0]])
     assert weights.compact("ab", values) == {"a": "0.5 -2", "b": "1.23e+03 0"}
     np.testing.assert_array_equal(weights.expanded(weights.compact("ab", values)), [[0.5, -2], [1230, 0]])
-    assert page.against(None, 0.5) == "– / 0.5"
+    assert tables.against(None, 0.5) == "– / 0.5"
 
 
 def test_each_question_is_tested_once() -> None:

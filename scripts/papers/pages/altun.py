@@ -1,4 +1,4 @@
-"""Tables of the page: Altun, Hofmann & Johnson (2002) and Altun, Johnson & Hofmann (2003)."""
+"""Rows of the page's tables: Altun, Hofmann & Johnson (2002) and Altun, Johnson & Hofmann (2003)."""
 
 from __future__ import annotations
 
@@ -8,33 +8,17 @@ from itertools import product
 from typing import Any
 
 from scripts.papers._harness import Results, Row
-from scripts.papers.page import Section, against, by, columns, found, paper_cells, section, table
 from scripts.papers.runs.altun import BOUNDS, CAPPED, FEATURES, LOSSES
+from scripts.papers.tables import Section, by, paper_rows, section, stored
 
 GRADIENTS = {"L-BFGS": "L-BFGS", "conjugate": "conjugate gradients"}
-NEAR = (1.0, 0.1)
+NEAR = {"percent": 1.0, "tenth": 0.1}
 """Per cent that an objective may be above the least."""
 
-FIGURES: dict[str, Any] = {
-    "ours, test": "test", "ours, dev": "dev", "rho": "rho", "iterations": "iterations", "seconds": "seconds",
-    "active": "active.all",
-}  # fmt: skip
-"""Columns of all tables of methods."""
 
-
-def _of_features(results: Results, name: str) -> list[Row]:
-    """Return the rows of all feature sets, with their features."""
-    return [{**row, "features": features} for features in FEATURES for row in found(results, f"{name}-{features}")]
-
-
-def _methods(results: Results, name: str) -> str:
-    """Return one row per method and feature set, with the published score next to ours."""
-
-    def published(row: Row) -> Any:
-        return paper_cells(name).get((_plain(row), row["features"]))
-
-    start = {"method": _title, "features": "features", "published": published}
-    return columns(_of_features(results, name), {**start, **FIGURES, "optimality": "optimality"})
+def _of_features(rows: list[Row]) -> list[Row]:
+    """Return rows with their features, the end of the name of their run."""
+    return [{**row, "features": row["run"].rpartition("-")[2]} for row in rows]
 
 
 def _plain(row: Row) -> str:
@@ -53,7 +37,7 @@ def _title(row: Row) -> str:
 
 def _score(results: Results, name: str, features: str, method: str, key: str = "test") -> Any:
     """Return a score of a method without a tag dictionary, None where there is none."""
-    rows = [row for row in found(results, f"{name}-{features}") if not row.get("dictionary")]
+    rows = [row for row in stored(results, f"{name}-{features}") if not row.get("dictionary")]
     return next((row.get(key) for row in rows if row["method"] == method), None)
 
 
@@ -67,70 +51,72 @@ NAMES = {"LOSSES": LOSSES, "CAPPED": CAPPED, "FEATURES": FEATURES, "spread": spr
 """Those that several lists of expectations use."""
 
 
-def _losses_section(name: str, results: Results) -> Section:
-    inside = [row["grid"][0] < row["rho"] < row["grid"][-1] for row in _of_features(results, name) if "grid" in row]
+def _losses(name: str, rows: list[Row], results: Results) -> Section:
+    published, rows = paper_rows(name), _of_features(rows)
+    inside = [row["grid"][0] < row["rho"] < row["grid"][-1] for row in rows if "grid" in row]
+    lines = [
+        {**row, "title": _title(row), "published": published.get(_plain(row), {}).get(row["features"])} for row in rows
+    ]
     score = partial(_score, results, name)
-    return Section(_methods(results, name), {**NAMES, "score": score, "inside": inside, "settings": len(inside)})
+    return Section(lines, {**NAMES, "score": score, "inside": inside, "settings": len(inside)})
 
 
-def _errors_section(name: str, bounds: str, results: Results) -> Section:
-    """Return table 1 or 2 of the 2002 paper; boosting is that of the experiment `bounds`."""
-    head = [
-        "features", "loss", "log, published", "log, ours", "exp, published", "exp, cap 30, ours", "boost, published",
-        "tight bound, first sentences", "exact bound, first sentences",
-    ]  # fmt: skip
-    published, rows = paper_cells(f"{name}-errors"), []
+def _errors(name: str, bounds: str, _: list[Row], results: Results) -> Section:
+    """Return the rows of table 1 or 2 of the 2002 paper; boosting is that of the experiment `bounds`."""
+    published, rows = paper_rows(f"{name}-errors"), []
     for features in FEATURES if name == "entities" else FEATURES[:2]:
         for kind, title in (("Sequential", "H, sequential"), ("Pointwise", "F, pointwise")):
-            row: list[Any] = [features, title]
-            for loss, own in ((f"{kind}Log", f"{kind}Log"), (f"{kind}Exp", f"{kind}Exp-30")):
-                row += [published[loss, features], _score(results, name, features, own, "error")]
+            theirs = {loss.lower(): published[f"{kind}{loss}"][features] for loss in ("Log", "Exp")}
+            ours = {
+                "log": _score(results, name, features, f"{kind}Log", "error"),
+                "exp": _score(results, name, features, f"{kind}Exp-30", "error"),
+            }
             if kind == "Sequential":
-                row.append(published["Boosting", features])
-                row += [_score(results, bounds, features, bound, "error") for bound in ("tight", "exact")]
-            rows.append(row)
-    return Section(table(head, rows))
+                theirs["boost"] = published["Boosting"][features]
+                ours |= {bound: _score(results, bounds, features, bound, "error") for bound in ("tight", "exact")}
+            rows.append({"features": features, "loss": title, "published": theirs, "ours": ours})
+    return Section(rows)
 
 
-def _bounds_section(name: str, features: tuple[str, ...], results: Results) -> Section:
-    rows = _of_features(results, name)
-    text = columns(rows, {"method": _title, "features": "features", **FIGURES, "token error %": "error"})
+def _bounds(name: str, features: tuple[str, ...], rows: list[Row], results: Results) -> Section:
+    rows = [{**row, "title": _title(row)} for row in _of_features(rows)]
     share = {row["features"]: row["active"]["all"] / row["size"] for row in rows if row["method"] == "tight"}
     names = {"BOUNDS": BOUNDS, "features": features, "order": " < ".join(features), "share": share}
-    return Section(text, {**names, "score": partial(_score, results, name)})
+    return Section(rows, {**names, "score": partial(_score, results, name)})
 
 
-for _name, _parts in (("entities", ("boosting", FEATURES)), ("tags", ("tag-boosting", FEATURES[:2]))):
-    _bounds_name, _tested = _parts
-    section(_name)(partial(_losses_section, _name))
-    section(_bounds_name)(partial(_bounds_section, _bounds_name, _tested))
-    section(f"{_bounds_name}-errors", _bounds_name)(partial(_errors_section, _name, _bounds_name))
+for _name, _boosted, _features in (("entities", "boosting", FEATURES), ("tags", "tag-boosting", FEATURES[:2])):
+    section(_name)(partial(_losses, _name))
+    section(_boosted)(partial(_bounds, _boosted, _features))
+    section(f"{_boosted}-errors")(partial(_errors, _name, _boosted))
 
 
-@section("tag-boosting-published", "tag-boosting")
-def boosted(results: Results) -> Section:
-    """Section 6 of the 2003 paper: accuracies of boosting."""
-    score, published = partial(_score, results, "tag-boosting"), paper_cells("tags")
-    pairs = (("SequentialExp", "SequentialExp-30"), ("Boosting", "loose"), ("Boosting", "tight"))
+@section("tag-boosting-published")
+def boosted(_: list[Row], results: Results) -> Section:
+    """Return the accuracies of boosting, and of the gradient method on the same loss."""
+    score, published = partial(_score, results, "tag-boosting"), paper_rows("tags")
+    theirs = {"exp": published["SequentialExp"], "boost": published["Boosting"]}
+    ours = {"exp": "SequentialExp-30", "loose": "loose", "tight": "tight"}
     rows = [
-        [features, *(against(published[theirs, features], score(features, own)) for theirs, own in pairs)]
+        {"features": features, "published": {name: of[features] for name, of in theirs.items()},
+         "ours": {name: score(features, method) for name, method in ours.items()}}
         for features in FEATURES[:2]
-    ]
-    head = ["features", "gradient method", "boosting, loose bound", "boosting, tight bound"]
-    return Section(table(head, rows), {"gain": lambda method: score("S2", method) - score("S1", method)})
+    ]  # fmt: skip
+    return Section(rows, {"gain": lambda method: score("S2", method) - score("S1", method)})
 
 
 @section("gradients")
-def gradients(results: Results) -> Section:
-    """Section 4.3 of the 2003 paper: L-BFGS and conjugate gradients."""
-    rows = by(found(results, "gradients"), "features", "method")
-    head = ["features", "method", *(f"{unit} to {share:g} %" for share in NEAR for unit in ("iterations", "seconds"))]
-    lines = [
-        [features, GRADIENTS[method], *(cell for share in NEAR for cell in _near(rows, features, method, share)),
-         row["test"]]
-        for (features, method), row in rows.items()
-    ]  # fmt: skip
-    return Section(table([*head, "test F1"], lines), {**NAMES, "NEAR": NEAR, "near": partial(_near, rows)})
+def gradients(rows: list[Row], _: Results) -> Section:
+    """Return when each method was near the least objective."""
+    runs = by(rows, "features", "method")
+
+    def lines() -> Any:
+        for (features, method), row in runs.items():
+            near = {name: _near(runs, features, method, share) for name, share in NEAR.items()}
+            cells = {name: {"iterations": at[0], "seconds": at[1]} for name, at in near.items()}
+            yield {**row, "title": GRADIENTS[method], **cells}
+
+    return Section(lines(), {**NAMES, "NEAR": tuple(NEAR.values()), "near": partial(_near, runs)})
 
 
 def _near(rows: Mapping[Any, Row], features: str, method: str, share: float, never: Any = None) -> tuple[Any, Any]:
@@ -143,28 +129,24 @@ def _near(rows: Mapping[Any, Row], features: str, method: str, share: float, nev
 
 
 @section("curve")
-def curve(results: Results) -> Section:
-    """Learning curves."""
-    rows = _of_features(results, "curve")
+def curve(rows: list[Row], results: Results) -> Section:
+    """Return learning curves."""
+    rows = _of_features(rows)
     sizes = sorted({row["sentences"] for row in rows})
     test = {(row["method"], row["features"], row["sentences"]): row["test"] for row in rows}
     lines = []
     for features, loss in product(FEATURES, LOSSES):
-        full = _score(results, "entities", features, loss)
-        lines.append([loss, features, *(test.get((loss, features, size)) for size in sizes), full])
-    head = ["method", "features", *(f"{size:,} sentences" for size in sizes), "all"]
+        of_size: Row = {str(size): test.get((loss, features, size)) for size in sizes}
+        of_size["all"] = _score(results, "entities", features, loss)
+        lines.append({"method": loss, "features": features, "sentences": of_size})
 
     def scores(features: str, size: int) -> list[float]:
         return [test[loss, features, size] for loss in LOSSES]
 
-    return Section(table(head, lines), {**NAMES, "scores": scores, "sizes": sizes})
+    return Section(lines, {**NAMES, "scores": scores, "sizes": sizes})
 
 
 @section("dual")
-def dual(results: Results) -> Section:
-    """Section 6 of the 2003 paper: the dual perceptron."""
-    keys = ("method", "features", "degree", "dev", "test", "epochs", "seconds", "test seconds", "supports", "megabytes")
-    rows = found(results, "dual")
-    return Section(
-        columns(rows, {key: key for key in keys}), {**NAMES, "run": by(rows, "method", "features", "degree")}
-    )
+def dual(rows: list[Row], _: Results) -> Section:
+    """Return the rows by method, features and degree."""
+    return Section(rows, {**NAMES, "run": by(rows, "method", "features", "degree")})

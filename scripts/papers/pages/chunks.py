@@ -1,4 +1,4 @@
-"""Tables of the page: Sokolovska (2010) on CoNLL-2000, and those that CoNLL-2003 has, too."""
+"""Rows of the page's tables: Sokolovska (2010) on CoNLL-2000, and those that CoNLL-2003 has, too."""
 
 from __future__ import annotations
 
@@ -9,51 +9,36 @@ from typing import Any
 
 from scripts.papers._harness import Results, Row, config
 from scripts.papers.figures import draw_lines, drawn
-from scripts.papers.page import Section, against, by, columns, found, paper_cells, paper_rows, section, shown, table
+from scripts.papers.tables import Section, by, paper_column, paper_rows, section, shown, stored
 
 
-def patterns_section(name: str, results: Results) -> Section:
-    """Return errors and weights of each pattern, beside the published errors."""
-    rows, published = by(found(results, f"{name}-patterns"), "pattern"), paper_cells(name)
-    settings = config(name)
-
-    def beside(part: str) -> dict[str, Any]:
-        return {
-            f"{part} error %, published": lambda row: published[row["pattern"], part],
-            f"{part} error %, ours": f"errors.{part}",
-        }
-
-    chosen: dict[str, Any] = {"pattern": lambda row: settings["patterns"][row["pattern"]]["name"], "weights": "weights"}
-    for part in settings["files"]:
-        chosen |= beside(part)
-    chosen |= {f"{part} F1": f"f1.{part}" for part in settings["files"] if part != "train"}
-    text = columns(rows.values(), {**chosen, "iterations": "iterations", "optimality": "optimality"})
-    errors = {pattern: row["errors"] for pattern, row in rows.items()}
-    far = [abs(errors[pattern][part] - theirs) for (pattern, part), theirs in published.items() if pattern in errors]
+def _patterns(name: str, rows: list[Row], _: Results) -> Section:
+    """Return errors and weights of each pattern."""
+    runs, patterns, published = by(rows, "pattern"), config(name)["patterns"], paper_rows(name)
+    errors = {pattern: row["errors"] for pattern, row in runs.items()}
+    far = [
+        abs(errors[pattern][part] - error)
+        for pattern, theirs in published.items() if pattern in errors
+        for part, error in theirs.items()
+    ]  # fmt: skip
 
     def in_order(part: str) -> bool:
-        theirs = [published[pattern, part] for pattern in sorted(errors, key=lambda pattern: errors[pattern][part])]
+        theirs = [published[pattern][part] for pattern in sorted(errors, key=lambda pattern: errors[pattern][part])]
         return theirs == sorted(theirs)
 
-    return Section(text, {"rows": rows, "errors": errors, "far": far, "in_order": in_order})
+    lines = [{**row, "name": patterns[pattern]["name"]} for pattern, row in runs.items()]
+    return Section(lines, {"rows": runs, "far": far, "in_order": in_order})
 
 
-def thresholds_section(name: str, results: Results) -> Section:
-    """Return the scores without the weights up to a size, beside the published ones."""
-    rows, published = by(found(results, f"{name}-patterns"), "threshold"), paper_cells(f"{name}-thresholds")
-    scores = [column for size, column in published if size == 0.0 and column != "active"]
-    titles = ["weights left", *(score.replace("f1", "F1") for score in scores)]
-    lines = []
-    for size, row in rows.items():
-        both = [int(published[size, "active"]), row["active"]["all"]]
-        both += [figure for score in scores for figure in (published[size, score], score_of(row, score))]
-        lines.append([f"up to {size:g}" if size else "none", *both])
-    text = table(["set to zero", *(f"{title}, {whose}" for title in titles for whose in ("published", "ours"))], lines)
+def _thresholds(rows: list[Row], _: Results) -> Section:
+    """Return the scores without the weights up to a size."""
+    runs = by(rows, "threshold")
 
     def score(size: float, name: str) -> float:
-        return score_of(rows[size], name)
+        return score_of(runs[size], name)
 
-    return Section(text, {"score": score, "active": {size: row["active"]["all"] for size, row in rows.items()}})
+    lines = [{**row, "title": f"up to {size:g}" if size else "none"} for size, row in runs.items()]
+    return Section(lines, {"score": score})
 
 
 def score_of(row: Row, name: str) -> float:
@@ -62,39 +47,39 @@ def score_of(row: Row, name: str) -> float:
     return float(row["scores"][part][kind])
 
 
-def kept_section(name: str, choose: Callable[[list[Row]], Row], results: Results) -> Section:
-    """Return the weights that an L1 norm leaves of each pattern of features, beside the published numbers."""
-    row, published = choose(found(results, f"{name}-sparse")), paper_cells(f"{name}-sparse")
-    titles = ("weights", "left", "share left")
-    head = ["pattern", *(f"{title}, {whose}" for title in titles for whose in ("published", "ours"))]
-    lines = []
-    for pattern, (all_, left) in row["kept"].items():
-        theirs = [int(published[pattern, column]) for column in ("all", "left")]
-        share = [f"{100 * part:.2f} %" for part in (theirs[1] / theirs[0], left / all_)]
-        lines.append([pattern, theirs[0], all_, theirs[1], left, *share])
+def _sparse(name: str, choose: Callable[[list[Row]], Row], rows: list[Row], _: Results) -> Section:
+    """Return the weights that an L1 norm leaves of each pattern of features."""
+    row, published = choose(rows), paper_rows(f"{name}-sparse")
+    kept = {pattern: {"all": all_, "left": left} for pattern, (all_, left) in row["kept"].items()}
+
+    def share(numbers: Row) -> float:
+        return float(numbers["left"] / numbers["all"])
+
     names = {
-        "ratios": [left / published[pattern, "left"] for pattern, (_, left) in row["kept"].items()],
-        "order": sorted(row["kept"], key=lambda pattern: row["kept"][pattern][1] / row["kept"][pattern][0]),
-        "published_order": sorted(
-            row["kept"], key=lambda pattern: published[pattern, "left"] / published[pattern, "all"]
-        ),
+        "ratios": [numbers["left"] / published[pattern]["left"] for pattern, numbers in kept.items()],
+        "order": sorted(kept, key=lambda pattern: share(kept[pattern])),
+        "published_order": sorted(kept, key=lambda pattern: share(published[pattern])),
         "common": _published_words(name) & set(row["words"]),
         "row": row,
     }
-    return Section(table(head, lines), names)
+    lines = (
+        {"pattern": pattern, **numbers, "share": f"{share(numbers):.2%}".replace("%", " %"),
+         "published": published[pattern], "published share": f"{share(published[pattern]):.2%}".replace("%", " %")}
+        for pattern, numbers in kept.items()
+    )  # fmt: skip
+    return Section(lines, names)
 
 
-def words_section(name: str, choose: Callable[[list[Row]], Row], results: Results) -> Section:
+def _words(name: str, choose: Callable[[list[Row]], Row], rows: list[Row], _: Results) -> Section:
     """Return the words with the heaviest weights; bold are those that the thesis lists."""
-    words, theirs = choose(found(results, f"{name}-sparse"))["words"], _published_words(name)
+    words, theirs = choose(rows)["words"], _published_words(name)
     ours = ", ".join(f"**{word}**" if word in theirs else word for word in words)
-    both = len(theirs & set(words))
-    head = f"the {len(words)} heaviest words, {both} of them (bold) among the {len(theirs)} of the thesis"
-    return Section(table([head], [[ours]]))
+    counts = {"n_words": len(words), "n_common": len(theirs & set(words)), "n_published": len(theirs)}
+    return Section([{"words": ours}], counts)
 
 
 def _published_words(name: str) -> set[str]:
-    return set(paper_rows("heaviest-words")[name].split())
+    return set(paper_column("heaviest-words", "words")[name].split())
 
 
 PUBLISHED_RHO1 = 0.1
@@ -104,28 +89,28 @@ for _name, _choose in (
     ("chunks", lambda rows: rows[0]),
     ("names", lambda rows: by(rows, "rho1")[PUBLISHED_RHO1]),
 ):
-    section(f"{_name}-patterns")(partial(patterns_section, _name))
-    section(f"{_name}-thresholds", f"{_name}-patterns")(partial(thresholds_section, _name))
-    section(f"{_name}-sparse")(partial(kept_section, _name, _choose))
-    section(f"{_name}-words", f"{_name}-sparse")(partial(words_section, _name, _choose))
+    section(f"{_name}-patterns")(partial(_patterns, _name))
+    section(f"{_name}-sparse")(partial(_sparse, _name, _choose))
+    section(f"{_name}-words")(partial(_words, _name, _choose))
+section("chunks-thresholds", "names-thresholds")(_thresholds)
 
 
-@section("chunks-scores", "chunks-sparse")
-def scores_section(results: Results) -> Section:
-    """Figure 7.10."""
-    row = found(results, "chunks-sparse")[0]
+@section("chunks-scores")
+def scores(rows: list[Row], _: Results) -> Section:
+    """Return a sentence on the sparse model, and its course."""
+    row = rows[0]
     text = (
         f"The error on the test part is {shown(row['errors']['test'])} %, the F1 {shown(row['f1']['test'])}. "
         f"OWL-QN stopped after {row['iterations']} iterations, optimality {shown(row['optimality'])}."
     )
     trace = row.get("trace", [])
-    return Section(text, {"trace": trace, "course": [note["error"] for note in trace]})
+    return Section([], {"trace": trace, "course": [note["error"] for note in trace]}, text)
 
 
 @drawn("chunks-convergence", panels=2)
 def draw_convergence(axes: Any, results: Results) -> bool:
     """Draw the error and the weights left after each iteration (figure 7.10)."""
-    (trace, *_) = [*(row["trace"] for row in found(results, "chunks-sparse") if "trace" in row), []]
+    (trace, *_) = [*(row["trace"] for row in stored(results, "chunks-sparse") if "trace" in row), []]
     for panel, key, title in zip(axes, ("error", "active"), ("test error, %", "weights left"), strict=True):
         points = [(note["iteration"], note[key]) for note in trace]
         draw_lines(panel, {key: points}, yscale="log", xlabel="iteration", ylabel=title)
@@ -133,20 +118,19 @@ def draw_convergence(axes: Any, results: Results) -> bool:
 
 
 @section("product")
-def product_section(results: Results) -> Section:
-    """The first experiment of section 7.3.3."""
-    lines, least = [], dict[tuple[str, str], tuple[float, float, float]]()
+def product(_: list[Row], results: Results) -> Section:
+    """Return a row for each model and part, and the least error beside that of single observations."""
+    lines, least = list[Row](), dict[tuple[str, str], tuple[float, float, float]]()
     for name, title in (("chunks", "CoNLL-2000"), ("names", "CoNLL-2003")):
-        rows, sparse = found(results, f"product-{name}"), found(results, f"{name}-sparse")
-        parts = [part for part in config(name)["files"] if part != "train"]
-        published = {part: paper_cells("product")[name, part] for part in parts}
-        lines += [
-            [title, row["rho1"], part, against(published[part], row["errors"][part]), row["f1"][part],
-             row["errors"]["train"], row["active"]["all"], row["size"], row["iterations"], row["optimality"]]
-            for row in rows for part in parts
-        ]  # fmt: skip
-        for part in parts:
+        rows, sparse = stored(results, f"product-{name}"), stored(results, f"{name}-sparse")
+        published = {part: paper_rows("product")[name][part] for part in config(name)["files"] if part != "train"}
+        for row in rows:
+            shared = {**row, "corpus": title}
+            lines += [
+                {**shared, "part": part, "published": theirs, "error": row["errors"][part], "f1": row["f1"][part]}
+                for part, theirs in published.items()
+            ]
+        for part, theirs in published.items():
             ours, single = (min((row["errors"][part] for row in of), default=math.nan) for of in (rows, sparse))
-            least[title, part] = ours, single, published[part]
-    head = ["corpus", "rho1", "part", "error %", "F1", "training error %", "weights left", "weights"]
-    return Section(table([*head, "iterations", "optimality"], lines), {"least": least})
+            least[title, part] = ours, single, theirs
+    return Section(lines, {"least": least})

@@ -1,4 +1,4 @@
-"""Tables of the page: Sokolovska (2010) on CoNLL-2003."""
+"""Rows of the page's tables and its figures: Sokolovska (2010) on CoNLL-2003."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 from scripts.papers._harness import Results, Row
 from scripts.papers.figures import draw_lines, drawn
-from scripts.papers.page import Section, columns, found, section, table
 from scripts.papers.pages.chunks import score_of
 from scripts.papers.runs.names import CUT_OFF, INFORMATION
+from scripts.papers.tables import Section, section, stored
 
 THRESHOLD, NORM = "small weights dropped", "L1 norm"
 WAYS = {"THRESHOLD": THRESHOLD, "NORM": NORM, "CUT_OFF": CUT_OFF, "INFORMATION": INFORMATION}
@@ -16,39 +16,28 @@ Point = tuple[int, float, float]
 """Weights left, error and F1 on B."""
 
 
-@section("names-path", "names-sparse")
-def path_section(results: Results) -> Section:
-    """Figure 7.9."""
-    rows = found(results, "names-sparse")
-    text = columns(rows, {
-        "rho1": "rho1", "A error %": "errors.A", "B error %": "errors.B", "A F1": "f1.A", "B F1": "f1.B",
-        "left in all": "active.all", "left, of words": _of_words, "iterations": "iterations",
-        "optimality": "optimality",
-    })  # fmt: skip
-    error, left = ({row["rho1"]: value(row) for row in rows} for value in (_error, lambda row: row["active"]["all"]))
-    return Section(text, {"error": error, "left": left, "words": {row["rho1"]: _of_words(row) for row in rows}})
+@section("names-path")
+def path(rows: list[Row], _: Results) -> Section:
+    """Return the rows along rho1 with the number of weights that are left of words."""
+    return Section({**row, "words left": _left(row, "x1")} for row in rows)
 
 
-def _error(row: Row) -> float:
-    return float(row["errors"]["A"])
-
-
-def _of_words(row: Row) -> int:
-    return sum(left for pattern, (_, left) in row["kept"].items() if "x1" in pattern)
+def _left(row: Row, symbol: str) -> int:
+    return sum(left for pattern, (_, left) in row["kept"].items() if symbol in pattern)
 
 
 def _points(results: Results) -> dict[str, list[Point]]:
     """Return, for each way to fewer features, the models that it leads to."""
     points: dict[str, list[Point]] = {
-        NORM: [_point(row) for row in found(results, "names-sparse")],
+        NORM: [_point(row) for row in stored(results, "names-sparse")],
         THRESHOLD: [
             (row["active"]["all"], 100 - score_of(row, "B accuracy"), score_of(row, "B f1"))
-            for row in found(results, "names-patterns")
+            for row in stored(results, "names-patterns")
             if "threshold" in row
         ],
     }
     for how in (CUT_OFF, INFORMATION):
-        points[how] = [_point(row) for row in found(results, "names-selection") if row["how"] == how]
+        points[how] = [_point(row) for row in stored(results, "names-selection") if row["how"] == how]
     return {how: sorted(models) for how, models in points.items()}
 
 
@@ -57,26 +46,29 @@ def _point(row: Row) -> Point:
 
 
 @section("names-selection")
-def selection_section(results: Results) -> Section:
-    """Figures 7.17 and 7.18."""
+def selection(_: list[Row], results: Results) -> Section:
+    """Return the models that each way leads to."""
     points = _points(results)
-    lines = [[how, *point] for how, models in points.items() for point in models]
+    lines = (
+        {"how": how, "left": left, "error": error, "f1": f1}
+        for how, models in points.items()
+        for left, error, f1 in models
+    )
 
     def best(how: str, most: int) -> float:
         return max(f1 for left, _, f1 in points[how] if left <= most)
 
     left, errors = ({how: [point[column] for point in models] for how, models in points.items()} for column in (0, 1))
-    text = table(["features left out by", "weights left", "B error %", "B F1"], lines)
-    return Section(text, {**WAYS, "best": best, "left": left, "errors": errors})
+    return Section(lines, {**WAYS, "best": best, "left": left, "errors": errors})
 
 
 @drawn("names-path", panels=2)
 def draw_path(axes: Any, results: Results) -> bool:
     """Draw errors, and what is left of each observation, along rho1."""
-    rows = found(results, "names-sparse")
+    rows = stored(results, "names-sparse")
     errors = {part: [(row["rho1"], row["errors"][part]) for row in rows] for part in ("train", "A", "B")}
     left = {
-        name: [(row["rho1"], sum(n for pattern, (_, n) in row["kept"].items() if symbol in pattern)) for row in rows]
+        name: [(row["rho1"], _left(row, symbol)) for row in rows]
         for symbol, name in (("x1", "words"), ("x2", "parts of speech"), ("x3", "chunks"))
     }
     draw_lines(axes[0], errors, "o-", xscale="log", xlabel="rho1", ylabel="error, %")

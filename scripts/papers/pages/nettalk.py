@@ -1,49 +1,37 @@
-"""Tables of the page: Sokolovska (2010) on NetTalk."""
+"""Rows of the page's tables and its figures: Sokolovska (2010) on NetTalk."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from scripts.papers._harness import Results, Row
 from scripts.papers.figures import draw_lines, draw_maps, drawn
-from scripts.papers.page import Section, against, beside, by, columns, found, paper_rows, section
 from scripts.papers.runs.nettalk import ALPHABET
+from scripts.papers.tables import Section, by, paper_column, paper_rows, section, stored
 from scripts.papers.weights import expanded
 
 
 @section("nettalk-patterns")
-def patterns_section(results: Results) -> Section:
-    """Table 3.2."""
-    rows, published = found(results, "nettalk-patterns"), paper_rows("nettalk")
+def patterns(rows: list[Row], _: Results) -> Section:
+    """Return the rows, and the ratios of our errors to those published."""
     ours = by([row for row in rows if "size" in row], "pattern")
-    test = {name: row["test error"] for name, row in ours.items()}
-
-    both = partial(beside, published, "pattern")
-    text = columns(rows, {
-        "pattern": "pattern", "weights": both(0, "size"), "training error %": both(1, "train error"),
-        "test error %": both(2, "test error"), "ours, dev": "dev error", "seconds": "seconds",
-        "optimality": "optimality",
-    })  # fmt: skip
-    pairs = [(published[name][2], test[name]) for name in published if name in test]
-    if ratios := sorted(ours / theirs for theirs, ours in pairs):
-        text += f"\n\nOur test errors are {ratios[0]:.2f} to {ratios[-1]:.2f} times the published ones."
-    overfits = {name: test[name] / row["train error"] for name, row in ours.items()}
-    size = {name: row["size"] for name, row in ours.items()}
-    wide, last = "C = (y, x-2 x-1 x x+1 x+2)", "D + E + (y,x) + (y',y,x)"
+    published = paper_rows("nettalk")
+    pairs = [(row["test"], ours[name]["test error"]) for name, row in published.items() if name in ours]
+    ratios, text = sorted(mine / theirs for theirs, mine in pairs), ""
+    if ratios:
+        text = f"Our test errors are {ratios[0]:.2f} to {ratios[-1]:.2f} times the published ones."
     names = {
-        "test": test,
-        "size": size,
-        "overfits": overfits,
+        "overfits": {name: row["test error"] / row["train error"] for name, row in ours.items()},
         "published": published,
-        "C": wide,
-        "last": last,
+        "C": "C = (y, x-2 x-1 x x+1 x+2)",
+        "last": "D + E + (y,x) + (y',y,x)",
         "rank_correlation": rank_correlation,
+        "pairs": pairs,
     }
-    return Section(text, {**names, "pairs": pairs})
+    return Section(rows, names, text)
 
 
 def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float:
@@ -56,37 +44,26 @@ def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float:
 
 
 @section("nettalk-methods")
-def methods_section(results: Results) -> Section:
-    """Table 7.2."""
-    path = by(reversed(found(results, "nettalk-path")), "rho1")
-    others = [row for row in found(results, "nettalk-methods") if row["method"] not in ("threshold", "map")]
-    ours = {**path, **by(others, "method")}
+def methods(rows: list[Row], results: Results) -> Section:
+    """Return the rows of block descent, each rho1 a method, before those of other methods."""
+    others = [row for row in rows if row["method"] not in ("threshold", "map")]
+    ours = {**by(reversed(stored(results, "nettalk-path")), "rho1"), **by(others, "method")}
     published = paper_rows("sparse")
 
-    def title(row: Row) -> str:
-        return f"SBCD, rho1 = {row['rho1']:g}" if "rho1" in row else str(row["method"])
+    def line(key: Any, row: Row) -> Row:
+        title = f"SBCD, rho1 = {key:g}" if "rho1" in row else str(key)
+        return {**row, "title": title, "published": published.get(key, {})}
 
-    def key(row: Row) -> Any:
-        return row.get("rho1", row.get("method"))
-
-    both = partial(beside, published, key)
-    text = columns(ours.values(), {
-        "method": title, "iterations": both(0, "iterations"),
-        "minutes, published": lambda row: published[key(row)][1] if key(row) in published else None,
-        "seconds, ours": "seconds", "training error %": both(2, "train error"),
-        "test error %": both(3, "test error"), "weights of (y,x)": both(4, "active.state"),
-        "weights of (y',y,x)": both(5, "active.pair"), "objective": "objective", "optimality": "optimality",
-    })  # fmt: skip
-    test = {name: row.get("test error") for name, row in ours.items()}
-    active = {name: row.get("active") for name, row in ours.items()}
+    test, active = ({name: row.get(key) for name, row in ours.items()} for key in ("test error", "active"))
     rhos = [name for name in published if isinstance(name, float)]
-    return Section(text, {"ours": ours, "test": test, "active": active, "rhos": rhos})
+    lines = [line(key, row) for key, row in ours.items()]
+    return Section(lines, {"ours": ours, "test": test, "active": active, "rhos": rhos})
 
 
 @drawn("nettalk-methods")
 def draw_methods(axes: Any, results: Results) -> bool:
     """Draw error against time."""
-    rows = [row for row in found(results, "nettalk-methods") if row.get("trace")]
+    rows = [row for row in stored(results, "nettalk-methods") if row.get("trace")]
     lines = {row["method"]: [(note["seconds"], note["test error"]) for note in row["trace"]] for row in rows}
     there = draw_lines(axes, lines, xscale="log", xlabel="processor time, seconds", ylabel="test error, %")
     if there:
@@ -94,38 +71,28 @@ def draw_methods(axes: Any, results: Results) -> bool:
     return there
 
 
-@section("nettalk-norms")
-def norms_section(results: Results) -> Section:
-    """Return the errors of SGD under two norms."""
-    chosen = {"rho of SGD": "rho", "training error %": "train error", "dev error %": "dev error"}
-    rows = found(results, "nettalk-norms")
-    return Section(columns(rows, {**chosen, "test error %": "test error", "optimality": "optimality"}))
-
-
 @section("nettalk-path")
-def path_section(results: Results) -> Section:
-    """Figure 7.8."""
-    rows, published = found(results, "nettalk-path"), paper_rows("sparse")
-    seconds = {row["rho1"]: row["sweep"] for row in rows}
-    minutes = {rho1: figures[1] for rho1, figures in published.items()}
+def path(rows: list[Row], _: Results) -> Section:
+    """Return the rows with the time of a sweep as a share of that without a norm."""
+    whole = {row["rho1"]: row["sweep"] for row in rows}.get(0.0)
+    minutes = paper_column("sparse", "minutes")
 
-    def share(row: Row) -> str:
-        dense = seconds.get(0.0)
-        return against(minutes[row["rho1"]] / minutes[0.0], row["sweep"] / dense if dense else None)
+    def line(row: Row) -> Row:
+        theirs = row["published"]
+        return {
+            **row,
+            "published active": theirs["unigrams"] + theirs["bigrams"],
+            "published share": theirs["minutes"] / minutes[0.0],
+            "share": row["sweep"] / whole if whole else None,
+        }
 
-    text = columns(rows, {
-        "rho1": "rho1",
-        "active features": lambda row: against(sum(published[row["rho1"]][-2:]), row["active"]["all"]),
-        "minutes of 30 sweeps, published": lambda row: minutes[row["rho1"]],
-        "seconds of a sweep, ours": "sweep", "share of the time of rho1 = 0": share,
-    })  # fmt: skip
-    return Section(text, {"rows": rows, "seconds": seconds, "rank_correlation": rank_correlation})
+    return Section([line(row) for row in rows], {"rows": rows, "rank_correlation": rank_correlation})
 
 
 @drawn("nettalk-path")
 def draw_path(axes: Any, results: Results) -> bool:
     """Draw the time of a sweep against active features."""
-    rows = [row for row in found(results, "nettalk-path") if "rho1" in row]
+    rows = [row for row in stored(results, "nettalk-path") if "rho1" in row]
     points = [(row["active"]["all"], row["sweep"]) for row in rows]
     x, y = "active features (beside the points: rho1)", "seconds of a sweep"
     draw_lines(axes, {"": points}, "o-", xscale="log", xlabel=x, ylabel=y)
@@ -136,20 +103,20 @@ def draw_path(axes: Any, results: Results) -> bool:
 
 
 @section("nettalk-weights")
-def weights_section(results: Results) -> Section:
-    """Figure 7.7."""
-    maps = by(found(results, "nettalk-weights"), "map")
+def weights(rows: list[Row], _: Results) -> Section:
+    """Return the weights of silence, and how many label pairs vowels and other letters have."""
+    maps = by(rows, "map")
     vowels = [ALPHABET.index(letter) for letter in "aeiou"]
     pairs = (expanded(maps["bigrams"]["rows"]) != 0).sum(axis=1)
     silence = expanded(maps["unigrams"]["rows"])[:, maps["unigrams"]["phonemes"].index("-")]
     names = {"silence": silence, "of_vowels": pairs[vowels].mean(), "of_others": np.delete(pairs, vowels).mean()}
-    return Section("", names)
+    return Section(names=names)
 
 
 @drawn("nettalk-weights", panels=2)
 def draw_weights(axes: Any, results: Results) -> bool:
     """Draw the weights of (y,x), and the summed sizes of those of (y',y,x)."""
-    rows, values = by(found(results, "nettalk-weights"), "map"), "weight of (y,x)"
+    rows, values = by(stored(results, "nettalk-weights"), "map"), "weight of (y,x)"
     titles = {"unigrams": values, "bigrams": "sum of the sizes of (y',y,x)"}
     maps = {titles[name]: (row["rows"], row["phonemes"]) for name, row in rows.items()}
     return draw_maps(axes, maps, "phoneme", "letter", signed=values)

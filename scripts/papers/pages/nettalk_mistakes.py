@@ -1,12 +1,12 @@
-"""Tables of the page: confusions and the words with the largest errors on NetTalk."""
+"""Rows of the page's tables: confusions and the words with the largest errors on NetTalk."""
 
 from __future__ import annotations
 
 from itertools import zip_longest
 
 from scripts.papers._harness import Results, Row
-from scripts.papers.page import Section, against, by, found, paper_rows, section, table
 from scripts.papers.runs.nettalk import CONFUSED, MARGINS
+from scripts.papers.tables import Section, by, paper_column, section
 
 IPA = {
     "a": "ɑ", "c": "ɔ", "e": "ei", "i": "i", "o": "oʊ", "u": "u", "x": "ə", "y": "j", "A": "ai", "C": "tʃ",
@@ -17,53 +17,62 @@ IPA = {
 """NETtalk's symbols as the thesis writes them, those that are not letters of their own sound; silence is a dot."""
 
 
-@section("nettalk-mistakes", "nettalk-patterns")
-def confusions_section(results: Results) -> Section:
-    """Table 3.3."""
-    rows = by([row for row in found(results, "nettalk-patterns") if "confusions" in row], "pattern")
+@section("nettalk-mistakes")
+def confusions(rows: list[Row], _: Results) -> Section:
+    """Return the most frequent confusions of two patterns, a row for each rank."""
+    ours = by([row for row in rows if "confusions" in row], "pattern")
     lists: list[list[str]] = []
     for name in CONFUSED:
-        pairs = [(IPA.get(a, a), IPA.get(b, b), count) for a, b, count in rows.get(name, {}).get("confusions", [])]
-        lists += [paper_rows("confusions")[name].split(", "), [f"{a}-{b} {count}" for a, b, count in pairs]]
-    head = [f"{name}, {whose}" for name in CONFUSED for whose in ("published", "ours")]
+        pairs = [(IPA.get(a, a), IPA.get(b, b), count) for a, b, count in ours.get(name, {}).get("confusions", [])]
+        lists += [
+            paper_column("confusions", "confusions")[name].split(", "),
+            [f"{a}-{b} {count}" for a, b, count in pairs],
+        ]
     symbols = [[entry.split()[0].split("-") for entry in entries] for entries in lists]
     counts = [[int(entry.split()[1]) for entry in entries] for entries in lists]
     schwas = [sum("ə" in pair for pair in entries) for entries in symbols]
-    names = {"symbols": symbols, "counts": counts, "schwas": schwas}
-    return Section(table(head, zip_longest(*lists, fillvalue="")), names)
+    lines = (
+        {"pairs": {"published": first, "ours": second}, "both": {"published": third, "ours": fourth}}
+        for first, second, third, fourth in zip_longest(*lists, fillvalue="")
+    )
+    return Section(lines, {"symbols": symbols, "counts": counts, "schwas": schwas})
 
 
-def _of_both(results: Results) -> Row:
-    return next((row for row in found(results, "nettalk-patterns") if row["pattern"] == CONFUSED[1]), {})
+def _of_both(rows: list[Row]) -> Row:
+    return next((row for row in rows if row["pattern"] == CONFUSED[1]), {})
 
 
-@section("nettalk-words", "nettalk-patterns")
-def words_section(results: Results) -> Section:
-    """Words by their errors."""
-    published, ours = paper_rows("words"), _of_both(results)
+@section("nettalk-words")
+def words(rows: list[Row], _: Results) -> Section:
+    """Return how many words have more wrong symbols, or a greater difference in score, than some numbers."""
+    published, ours = paper_column("words", "words"), _of_both(rows)
     errors = {int(count): words for count, words in ours.get("words by errors", {}).items()}
     margins, whole = ours.get("words by margin", {}), sum(errors.values())
-    lines = [
-        [
-            most,
-            against(published[most], sum(words for count, words in errors.items() if count > most)),
-            against(published[most], margins.get(str(most))),
-            against(100 * published[most] / published["all"], 100 * margins.get(str(most), 0) / max(1, whole)),
-        ]
-        for most in MARGINS
-    ]
-    return Section(
-        table(["above", "words, by wrong symbols", "words, by difference in score", "% of words, by difference"], lines)
-    )
+
+    def line(most: int) -> Row:
+        return {
+            "above": most,
+            "published": published[most],
+            "wrong": sum(words for count, words in errors.items() if count > most),
+            "margin": margins.get(str(most)),
+            "published share": 100 * published[most] / published["all"],
+            "share": 100 * margins.get(str(most), 0) / max(1, whole),
+        }
+
+    return Section(map(line, MARGINS))
 
 
-@section("nettalk-worst", "nettalk-patterns")
-def worst_section(results: Results) -> Section:
-    """Table 3.4."""
-    published = sorted(paper_rows("worst-words").items(), key=lambda item: -item[1])
+@section("nettalk-worst")
+def worst(rows: list[Row], _: Results) -> Section:
+    """Return the words with the largest differences in score."""
+    published = sorted(paper_column("worst-words", "difference").items(), key=lambda item: -item[1])
     ours = [
         [word, *(" ".join(IPA.get(symbol, symbol) for symbol in text) for text in texts), margin]
-        for word, *texts, margin in _of_both(results).get("worst words", [])
+        for word, *texts, margin in _of_both(rows).get("worst words", [])
     ]
-    head = ["published", "difference", "ours", "correct", "predicted", "difference"]
-    return Section(table(head, ([*theirs, *own] for theirs, own in zip_longest(published, ours, fillvalue=()))))
+    heads = ("word", "difference"), ("word", "correct", "predicted", "difference")
+    lines = (
+        {"published": dict(zip(heads[0], theirs, strict=False)), "ours": dict(zip(heads[1], own, strict=False))}
+        for theirs, own in zip_longest(published, ours, fillvalue=())
+    )
+    return Section(lines)

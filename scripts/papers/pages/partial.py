@@ -1,19 +1,12 @@
-"""Tables of the page: Tsuboi et al. (2008), on substitute data."""
+"""Rows of the page's table: Tsuboi et al. (2008), on substitute data."""
 
 from __future__ import annotations
 
-from scripts.papers._harness import Results
-from scripts.papers.page import Section, by, columns, found, section
-from scripts.papers.runs.partial import MISSING, OUTSIDE
+from scripts.papers._harness import Results, Row
+from scripts.papers.tables import Section, section
 
 
 @section("partial")
-def partial_section(results: Results) -> Section:
-    """F1 and time against the share of labels that were removed."""
-    rows = found(results, "partial")
-    text = columns(rows, {
-        "labels removed": lambda row: f"{row['removed']:.0%}",
-        "treated as": lambda row: row["treatment"] if row["removed"] else "",
-        "test F1": "test", "seconds": "seconds", "epochs": "iterations",
-    })  # fmt: skip
-    return Section(text, {"MISSING": MISSING, "OUTSIDE": OUTSIDE, "run": by(rows, "removed", "treatment")})
+def partial(rows: list[Row], _: Results) -> Section:
+    """Return the rows with the treatment of labels, where some were removed."""
+    return Section({**row, "treated": row["treatment"] if row["removed"] else ""} for row in rows)

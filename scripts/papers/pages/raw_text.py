@@ -1,42 +1,38 @@
-"""Tables of the page: Learning from a few labelled and many raw texts."""
+"""Rows of the page's tables: learning from a few labelled and many raw texts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from typing import Any
 
-from scripts.papers._harness import Results, config
-from scripts.papers.page import Section, by, found, section, table
+from scripts.papers._harness import Results, Row, config
+from scripts.papers.tables import Section, section
 
 WITH_RAW = ("hmm_em", "weights", "self_training", "entropy", "expectation", "derived", "knowledge")
 
 
-def _section(names: Sequence[str], results: Results) -> Section:
-    """Return one row for each method, with the columns of several experiments next to each other."""
-    runs = {name: by(found(results, name), "method") for name in names}
-    head, lines = ["method"], []
-    for rows in runs.values():
-        labelled = next(iter(rows.values()), {}).get("labelled", "")
-        head += [f"{labelled} labelled: setting", "dev", "test", "sd", "seconds"]
-    for key, method in config("raw-text")["methods"].items():
-        cells: list[Any] = [method["name"]]
-        for rows in runs.values():
-            row = rows.get(key, {})
-            chosen = f"{row['setting']} {row['value']:g}" if row.get("setting") else ""
-            cells += [chosen, *(row.get(column) for column in ("dev", "test", "test sd", "seconds"))]
-        lines.append(cells)
+@section("cora", "spanish-500")
+def compared(rows: list[Row], _: Results) -> Section:
+    """Return a row for each method, with its figures in several experiments."""
+    runs: dict[str, dict[str, Row]] = {}
+    for row in rows:
+        runs.setdefault(row["run"], {})[row["method"]] = row
 
-    def test(name: str, method: str) -> float:
-        return float(runs[name][method]["test"])
+    def line(key: str, name: str) -> Row:
+        of_runs = {run: _with_choice(methods[key]) for run, methods in runs.items() if key in methods}
+        return {"name": name, **of_runs}
 
-    def best(name: str, methods: Sequence[str]) -> float:
+    def test(run: str, method: str) -> float:
+        return float(runs[run][method]["test"])
+
+    def best(run: str, methods: Sequence[str]) -> float:
         """Return the test score of the method with the best dev score."""
-        rows = [row for method, row in runs[name].items() if method in methods and "dev" in row]
-        return float(max(rows, key=lambda row: row["dev"])["test"])
+        scored = [row for method, row in runs[run].items() if method in methods and "dev" in row]
+        return float(max(scored, key=lambda row: row["dev"])["test"])
 
-    return Section(table(head, lines), {"WITH_RAW": WITH_RAW, "test": test, "best": best})
+    lines = [line(key, method["name"]) for key, method in config("raw-text")["methods"].items()]
+    return Section(lines, {"WITH_RAW": WITH_RAW, "test": test, "best": best})
 
 
-section("cora")(partial(_section, ("cora-25", "cora-300")))
-section("spanish-500")(partial(_section, ("spanish-500",)))
+def _with_choice(row: Row) -> Row:
+    """Return a row with the chosen value of its setting."""
+    return {**row, "chosen": f"{row['setting']} {row['value']:g}" if row.get("setting") else ""}

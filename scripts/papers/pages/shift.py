@@ -1,4 +1,4 @@
-"""Tables of the page: Weights of examples on real data."""
+"""Rows of the page's tables: Weights of examples on real data."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from scripts.papers._harness import Results, Row
-from scripts.papers.page import Section, found, section, table
 from scripts.papers.runs.shift import BIASED, TRUE, UNBIASED
+from scripts.papers.tables import Section, section
 
 
 class Means(NamedTuple):
@@ -21,15 +21,15 @@ class Means(NamedTuple):
     size: float
 
 
-def _means(results: Results, features: str, shifted: bool) -> dict[str, Means]:
+def _means(rows: list[Row], features: str, shifted: bool) -> dict[str, Means]:
     """Return the averages of each method."""
     groups: dict[str, list[Row]] = {}
-    for row in found(results, "shift"):
+    for row in rows:
         if (row["features"], row["shift"]) == (features, shifted):
             groups.setdefault(row["method"], []).append(row)
     means = {}
-    for name, rows in groups.items():
-        dev, test, size = (np.array([row[key] for row in rows]) for key in ("dev", "test", "effective size"))
+    for name, draws in groups.items():
+        dev, test, size = (np.array([row[key] for row in draws]) for key in ("dev", "test", "effective size"))
         means[name] = Means(*map(float, (dev.mean(), test.mean(), test.std(), size.mean())))
     return means
 
@@ -40,25 +40,26 @@ def gap_closed(means: dict[str, Means], method: str) -> float:
     return 100 * (means[method].test - low) / (high - low)
 
 
-def _section(features: str, shifted: bool, results: Results) -> Section:
-    means = _means(results, features, shifted)
+def _averages(features: str, shifted: bool, rows: list[Row], _: Results) -> Section:
+    means = _means(rows, features, shifted)
     lines = []
     for name, average in means.items():
-        closed = [f"{gap_closed(means, name):.0f} %"] if shifted and name not in (UNBIASED, BIASED) else []
-        lines.append([name, round(average.size), average.dev, average.test, average.deviation, *closed])
-    head = ["training", "effective size", "testa", "testb", "+/-", *(["gap closed, testb"] if shifted else [])]
-    return Section(table(head, lines))
+        line = {"method": name, **average._asdict(), "size": round(average.size)}
+        if shifted and name not in (UNBIASED, BIASED):
+            line["closed"] = f"{gap_closed(means, name):.0f} %"
+        lines.append(line)
+    return Section(lines)
 
 
-section("shift-spelling", "shift")(partial(_section, "spelling", True))
-section("shift-none", "shift")(partial(_section, "spelling", False))
-section("shift-words", "shift")(partial(_section, "words", True))
+section("shift-spelling")(partial(_averages, "spelling", True))
+section("shift-none")(partial(_averages, "spelling", False))
+section("shift-words")(partial(_averages, "words", True))
 
 
 @section("shift")
-def shift_section(results: Results) -> Section:
-    """The weighting with the highest F1 on testa."""
-    shifted, none = (_means(results, "spelling", shifted) for shifted in (True, False))
+def best_weighting(rows: list[Row], _: Results) -> Section:
+    """Return the weighting with the highest F1 on testa."""
+    shifted, none = (_means(rows, "spelling", shifted) for shifted in (True, False))
     best = max((name for name in shifted if name not in (UNBIASED, BIASED, TRUE)), key=lambda name: shifted[name].dev)
-    text = f"The highest F1 on testa under shift has *{best}*."
-    return Section(text, {"best": best, "closed": gap_closed(shifted, best), "none": none, "BIASED": BIASED})
+    names = {"best": best, "closed": gap_closed(shifted, best), "none": none, "BIASED": BIASED}
+    return Section([], names, f"The highest F1 on testa under shift has *{best}*.")

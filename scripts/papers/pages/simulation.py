@@ -1,4 +1,4 @@
-"""Tables of the page: Sokolovska (2010), chapters 4 and 5."""
+"""Rows of the page's tables and its figures: Sokolovska (2010), chapters 4 and 5."""
 
 from __future__ import annotations
 
@@ -9,31 +9,25 @@ from typing import Any
 from scripts.papers._harness import Results, Row
 from scripts.papers.cells import ESTIMATORS, ORDINARY, WEIGHTED
 from scripts.papers.figures import COLOURS, drawn
-from scripts.papers.page import Section, by, found, section, table
 from scripts.papers.runs.simulation import PRECISE
+from scripts.papers.tables import Section, by, section, stored
 
 NAMES = {"ESTIMATORS": ESTIMATORS, "ORDINARY": ORDINARY, "WEIGHTED": WEIGHTED, "PRECISE": PRECISE}
 
 
-def _section(design: str, estimators: tuple[str, ...], results: Results) -> Section:
-    """Return errors and excess risks beside theory."""
-    chosen = [row for row in found(results, "simulation") if row["design"] == design]
-    rows = by(chosen, "estimator", "n")
-    head = ["estimator", "n", "rho n", "n squared error", "theory", "ratio", "n excess risk", "theory", "ratio"]
-    lines = []
-    for estimator, n in itertools.product(estimators, PRECISE):
-        if row := rows.get((estimator, n)):
-            cells = [
-                cell
-                for name in ("squared", "excess")
-                for cell in (row[name]["mean"], row["theory"][name], f"{_ratio(row, name):.3f}")
-            ]
-            lines.append([estimator, n, row["rho n"], *cells])
+def _risks(design: str, estimators: tuple[str, ...], rows: list[Row], _: Results) -> Section:
+    """Return errors and excess risks, and their ratios to theory."""
+    runs = by([row for row in rows if row["design"] == design], "estimator", "n")
+    lines = [
+        {**row, "ratio": {name: f"{_ratio(row, name):.3f}" for name in ("squared", "excess")}}
+        for key in itertools.product(estimators, PRECISE)
+        if (row := runs.get(key))
+    ]
 
     def near(estimator: str, n: int, against: str = "theory") -> bool:
-        return all(abs(_ratio(rows[estimator, n], name, against) - 1) <= 0.05 for name in ("squared", "excess"))
+        return all(abs(_ratio(runs[estimator, n], name, against) - 1) <= 0.05 for name in ("squared", "excess"))
 
-    return Section(table(head, lines), {**NAMES, "near": near})
+    return Section(lines, {**NAMES, "near": near})
 
 
 def _ratio(row: Row, name: str, against: str = "theory") -> float:
@@ -41,29 +35,27 @@ def _ratio(row: Row, name: str, against: str = "theory") -> float:
 
 
 for _name, _design, _estimators in (("plain", "misspecified", ESTIMATORS[:2]), ("shifted", "shift", ESTIMATORS)):
-    section(f"simulation-{_name}", "simulation")(partial(_section, _design, _estimators))
+    section(f"simulation-{_name}")(partial(_risks, _design, _estimators))
 
 
 @section("simulation")
-def simulation_section(results: Results) -> Section:
-    """The levels of section 5.1."""
-    rows = by(found(results, "simulation"), "design")
-    right, wrong = rows["well specified"], rows["misspecified"]
-    lines = [
-        ["Bayes error, misspecified, %", 1.7, 100 * wrong["bayes"]],
-        ["error of the best logistic model, %", 9.4, 100 * wrong["theory"]["error"]],
-        ["Bayes error, well specified, %", 6.3, 100 * right["bayes"]],
-    ]
-    return Section(table(["", "published", "ours"], lines))
-
-
-@section("simulation-well-specified", "simulation")
-def errors_section(results: Results) -> Section:
-    """Figure 5.5."""
-    rows = [row for row in found(results, "simulation") if row["design"] == "well specified"]
-    return Section(
-        "", {**NAMES, "error": {key: row["error"]["mean"] for key, row in by(rows, "estimator", "n").items()}}
+def levels(rows: list[Row], _: Results) -> Section:
+    """Return the Bayes errors and the error of the best model, in per cent."""
+    designs = by(rows, "design")
+    right, wrong = designs["well specified"], designs["misspecified"]
+    figures = (
+        ("Bayes error, misspecified, %", 1.7, 100 * wrong["bayes"]),
+        ("error of the best logistic model, %", 9.4, 100 * wrong["theory"]["error"]),
+        ("Bayes error, well specified, %", 6.3, 100 * right["bayes"]),
     )
+    return Section({"about": about, "published": published, "ours": ours} for about, published, ours in figures)
+
+
+@section("simulation-well-specified")
+def errors(rows: list[Row], _: Results) -> Section:
+    """Return the mean errors of the well specified design."""
+    runs = by([row for row in rows if row["design"] == "well specified"], "estimator", "n")
+    return Section(names={**NAMES, "error": {key: row["error"]["mean"] for key, row in runs.items()}})
 
 
 LEGEND: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": 2, "fontsize": 8}
@@ -72,7 +64,7 @@ LEGEND: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "nc
 
 def _boxes(axis: Any, results: Results, design: str, name: str, estimators: tuple[str, ...], most: int) -> bool:
     """Draw a box for each size and estimator: quartiles, 5 % and 95 %; theory as dashed lines."""
-    rows = [row for row in found(results, "simulation") if row["design"] == design and row["n"] <= most]
+    rows = [row for row in stored(results, "simulation") if row["design"] == design and row["n"] <= most]
     sizes = sorted({row["n"] for row in rows})
     for i, estimator in enumerate(estimators):
         own, colour = [row for row in rows if row["estimator"] == estimator], COLOURS[i]
