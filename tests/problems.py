@@ -311,7 +311,7 @@ def frozen_encoder(
 def columns_of(
     vocabulary: Vocabulary, encoder: GrowingEncoder | FrozenEncoder, sentences: Sequence[Sentence]
 ) -> Columns:
-    """Return what the encoder reads of some sentences; every token column holds the tags."""
+    """Return some sentences as the encoder reads them; every token column holds the tags."""
     words = [vocabulary.add(word) for sentence in sentences for word in sentence.words]
     tags = [vocabulary.add(tag) if tag else 0 for sentence in sentences for tag in sentence.tags]
     context = np.repeat(np.array(tags, np.uint64)[:, None], len(encoder.columns), axis=1)

@@ -1,4 +1,4 @@
-"""What users get wrong: each mistake has an error that says what to do, or a result that is right all the same."""
+"""Mistakes of users: each mistake has an error that says what to do, or a result that is right all the same."""
 
 from __future__ import annotations
 

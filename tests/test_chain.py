@@ -504,7 +504,7 @@ def test_forked_processes_give_the_same_answers() -> None:
 
 
 def test_a_chain_needs_no_spacy_and_stored_kernels_no_compiler() -> None:
-    """What numba imports before it compiles takes more time than all else that loads a kernel."""
+    """Numba's compiler takes more time to import than all else that loads a kernel, and a stored kernel needs none."""
     work = "Chain([[0.0]], [[0.0]]).log_z_and_grad()"
     exec(work)  # after which its kernels are stored
     program = f"import sys\nfrom spacy_crfseq import Chain\n{work}\nprint([*sys.modules])"

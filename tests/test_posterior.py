@@ -1,4 +1,4 @@
-"""What can be asked of the posterior, against the enumeration of all label sequences."""
+"""Answers of the posterior, against the enumeration of all label sequences."""
 
 import itertools
 from itertools import pairwise

@@ -17,7 +17,7 @@ from tests.pipeline.helpers import SENTENCES, gold_doc
 TINY = ["--training.max_steps=8", "--training.eval_frequency=4", "--training.seed=1"]
 SOURCED = '[nlp]\nlang = "xx"\npipeline = ["crf_ner"]\n[components]\n[components.crf_ner]\n'
 SCRIPT = "import sys; from spacy.cli import setup_cli; sys.argv[0] = '/usr/bin/spacy'; sys.exit(setup_cli())"
-"""What the program ``spacy`` does that pip installs."""
+"""Code of the program ``spacy`` that pip installs."""
 TEXT = "Anna lives in New York ."
 
 

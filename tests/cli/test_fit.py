@@ -619,7 +619,7 @@ def test_a_short_run_leaves_no_checkpoint(train_on: Run, tmp_path: Path) -> None
 
 class Harmful:
     def __reduce__(self) -> tuple[Any, ...]:
-        """What a checkpoint of an earlier release ran: a type of the package led to any function of any module."""
+        """The attack of a checkpoint: a type of the package led to any function of any module."""
         return eval, ("print('run')",)
 
 

@@ -1,4 +1,4 @@
-"""What commands say at the edges: interrupted early, nothing to resume, a count of one, no development data."""
+"""Messages of commands at the edges: interrupted early, nothing to resume, a count of one, no development data."""
 
 import json
 from pathlib import Path

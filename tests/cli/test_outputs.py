@@ -179,7 +179,7 @@ def test_a_command_writes_what_its_row_says(row: Row, run: Run, folder: Path) ->
 
 
 SOMETIMES = {"out_items.json"}
-"""What is there where features have tables."""
+"""The contents of a folder where features have tables."""
 
 
 def names(row: Row) -> list[str]:

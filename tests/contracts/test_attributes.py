@@ -1,4 +1,4 @@
-"""What every plug-in of `crf_attributes` keeps: readable templates, values with texts, a state that restores it."""
+"""The contract of every plug-in of `crf_attributes`: readable templates, values with texts, a state."""
 
 import pickle
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What every registered decoder must do; a new one is tested by being registered."""
+"""The contract of every registered decoder; a new one is tested by being registered."""
 
 import itertools
 from typing import Any

@@ -1,4 +1,4 @@
-"""What every registered label model must do; a new one is tested by being registered."""
+"""The contract of every registered label model; a new one is tested by being registered."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What every registered loss must do; a new one is tested by being registered."""
+"""The contract of every registered loss; a new one is tested by being registered."""
 
 import itertools
 import re

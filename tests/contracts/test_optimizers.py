@@ -1,4 +1,4 @@
-"""What every registered optimizer must do; a new one is tested by being registered."""
+"""The contract of every registered optimizer; a new one is tested by being registered."""
 
 import itertools
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""What every potential keeps: three plans, one meaning; gradients that go back to where the scores came from."""
+"""The contract of every potential: three plans, one meaning; gradients that go back to where the scores came from."""
 
 from itertools import pairwise
 from types import SimpleNamespace

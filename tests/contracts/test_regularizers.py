@@ -1,4 +1,4 @@
-"""What every registered regularizer must do; a new one is tested by being registered."""
+"""The contract of every registered regularizer; a new one is tested by being registered."""
 
 import itertools
 from collections.abc import Callable

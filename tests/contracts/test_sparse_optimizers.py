@@ -1,4 +1,4 @@
-"""What every registered optimizer must do that minimises penalties with corners; a new one is tested by its name alone.
+"""The contract of every registered optimizer that minimises penalties with corners; a new one is tested by its name.
 
 The judge is the optimality condition: zero is a subgradient of the objective, which for an elastic net says
 ``|d loss / d w| <= rho1`` where w is zero and ``d loss / d w + rho2 w = -rho1 sign(w)`` elsewhere.

@@ -23,7 +23,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "formats.md"
 
 
 class Counts(NamedTuple):
-    """What a file holds: spans of each label, and known and unknown tokens, and those with candidates."""
+    """The contents of a file: spans of each label, and known and unknown tokens, and those with candidates."""
 
     labels: Mapping[str, int] = {"PER": 2, "LOC": 1}
     known: int = 7

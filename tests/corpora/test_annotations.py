@@ -312,7 +312,7 @@ def test_docs_keep_their_text_and_wrong_spans(tmp_path: Path) -> None:
 
 
 def imported(tool: str, task: dict[str, Any], spans: Spans) -> dict[str, Any]:
-    """Return what a tool exports of a task that it was given."""
+    """Return the export of a tool for a task that it was given."""
     if tool == "prodigy":
         return {**task, **{k: v for k, v in prodigy(task["text"], spans).items() if k not in ("meta", "tokens")}}
     if tool == "doccano":  # keys beside text and label become meta data, which the export has at the top

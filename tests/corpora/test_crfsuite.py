@@ -120,7 +120,7 @@ def test_words_and_limits(file: Path) -> None:
 
 
 def test_training_in_spacys_steps_sees_attributes_changed_in_place(file: Path) -> None:
-    """What is compiled once is told apart by its content, the attributes included."""
+    """Feature functions that are compiled once are told apart by their content, the attributes included."""
     nlp = blank("crf_tagger", features=FEATURES)
     examples = list(create_crfsuite_reader(file)(nlp))
     pipe = pipe_of(initialize(nlp, examples))

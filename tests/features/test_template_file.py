@@ -172,7 +172,7 @@ U22:%x[0,1]/%x[1,1]/%x[2,1]
 # Bigram
 B
 """
-"""What CRF++ ships for CoNLL-2000."""
+"""The templates that CRF++ ships for CoNLL-2000."""
 
 
 def read(folder: Path, text: str, columns: list[str]) -> TemplateFile:

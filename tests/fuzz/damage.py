@@ -19,7 +19,7 @@ PIECES = [
     b"1e999", b"x" * 20000, b"\xf0\x9f\x98\x80", b"\xed\xa0\x80", "\u0665".encode(), "\u202e".encode(), "²".encode(),
     b"U00:%x[0,0]\n", b"B\n", b"%m[0,0,\"", b"%t", b"[-99,0]", b"*", b"?",
 ]  # fmt: skip
-"""What is pasted into files."""
+"""Bytes that are pasted into files."""
 
 
 ATOMS = st.one_of(

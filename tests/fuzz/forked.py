@@ -29,7 +29,7 @@ class Ended(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """What happens before the file operation of number `at`: death, an error, or a stop; at: -1 for never.
+    """The fault before the file operation of number `at`: death, an error, or a stop; at: -1 for never.
 
     limit (int): The most bytes that a file may have, as on a disk that is full.
     closed (bool): Nobody reads what is printed.

@@ -29,7 +29,7 @@ def cases(few: int) -> Any:
 
 
 def attempt(act: Callable[[], Any], *named: str) -> Any:
-    """Return what `act` returns, None where it refuses in words; a refusal has all of `named` in it.
+    """Return the result of `act`, or None where it refuses in words; a refusal has all of `named` in it.
 
     Whatever else it raises is a fault and passes through.
     """

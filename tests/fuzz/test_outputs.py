@@ -50,7 +50,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are f
 
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What commands read, in a folder: corpora, texts, configs and a model."""
+    """Inputs of the commands, in a folder: corpora, texts, configs and a model."""
     folder = tmp_path_factory.mktemp("inputs")
     write_corpus(folder / "train.conll", 20, 1)
     write_corpus(folder / "dev.conll", 8, 2)

@@ -37,7 +37,7 @@ VALUES = [
     *NUMBERS, math.nan, math.inf, -math.inf, None, True, False, "", " ", "0", "1", "nan", "x" * 300, "é\u202e\0", "all",
     "float64", "IOB2", "pos", "morph", "PR", [], [1], ["a"], [""], [None], {}, {"a": 1}, {"": ""},
 ]  # fmt: skip
-"""What a setting may be given."""
+"""Values that a setting may be given."""
 
 
 WITH_SETTINGS = [f"spacy_crfseq.{name}.v1" for name in ("CRFsuiteItems", "Gazetteer", "TemplateFile", "WapitiPatterns")]

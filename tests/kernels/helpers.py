@@ -1,4 +1,4 @@
-"""What tests of kernels share: comparisons of scores, and how much rounding may change them."""
+"""Helpers of the tests of kernels: comparisons of scores, and how much rounding may change them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -67,7 +67,7 @@ def test_the_exponential_loss_equals_the_enumeration(problem: Problem, cap: floa
 
 @given(problems(scales=(1.0, 30.0, 1000.0)), st.sampled_from([0.0, 1.5]))
 def test_chains_equal_the_enumeration(problem: Problem, cap: float) -> None:
-    """What is done where scaling would not do, for all sequences."""
+    """The recursion in logarithms, which is used where scaling would not do, for all sequences."""
     offsets, gold, weights = problem.batch[:3]
     left = np.zeros(len(weights), np.int32)
     for n, (first, last) in enumerate(problem.sequence_bounds()):

@@ -404,7 +404,7 @@ def random_weights(nlp: Language, seed: int) -> Iterator[None]:
 
 
 def valid_entities(doc: Doc) -> None:
-    """What any prediction must obey; spaCy itself refuses overlaps."""
+    """Check the rules that any prediction obeys; spaCy itself refuses overlaps."""
     for ent in doc.ents:
         assert not any(token.is_sent_start for token in ent[1:])
         assert not ent[0].is_space

@@ -42,7 +42,7 @@ OF_TRAINING: dict[str, Any] = {
     "attr": "morph",
     "scheme": {"crf_chunker": "BILUO", "crf_ner": "IOB2"},
 }
-"""What a model is made of; another value in the config is refused."""
+"""Settings that a model is made of; another value in the config is refused."""
 WITHOUT_A_VALUE = {"terms", "scorer"}
 """Texts of training, and a function for `nlp.evaluate`."""
 

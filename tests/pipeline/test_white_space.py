@@ -34,7 +34,7 @@ from .helpers import (
 )  # fmt: skip
 
 GAPS = st.lists(st.sampled_from(["", "", "", "\n", "  ", "\t", "\n\n", "\xa0"]), min_size=13, max_size=13)
-"""What is put before each word of a text, and at its end."""
+"""White space that is put before each word of a text, and at its end."""
 ATTRIBUTES: dict[str, Any] = {
     "near": registered("attributes", "DocumentWords"),
     "places": registered("attributes", "Phrases", lists={"CITY": ["New York", "Oslo"]}, window=1),

@@ -50,7 +50,7 @@ def tagger() -> Language:
 
 
 def annotated(nlp: Language, path: Path, join: bool = False) -> tuple[str, list[Any]]:
-    """Return what `tag --to conllu` writes, and the sentences that could be read."""
+    """Return the output of `tag --to conllu`, and the sentences that could be read."""
     documents = [d for d in read_documents(path, PRESETS["conllu"], join=join) if not isinstance(d, FormatError)]
     write = make_write("conllu", form_of(nlp, ()), False)
     text = "".join(write(nlp(make_doc(nlp, document)), document) for document in documents)

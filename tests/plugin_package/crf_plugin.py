@@ -1,4 +1,4 @@
-"""What another package adds by its entry points alone: a loss, a function of a word, a potential and an optimizer."""
+"""Plug-ins of another package by its entry points alone: a loss, a function of a word, a potential and an optimizer."""
 
 from __future__ import annotations
 

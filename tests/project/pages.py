@@ -1,4 +1,4 @@
-"""What the tests of the README and of the documentation share."""
+"""Helpers of the tests of the README and of the documentation."""
 
 import re
 from pathlib import Path

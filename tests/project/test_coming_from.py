@@ -212,7 +212,7 @@ def test_configs_resolve(folder: Path) -> None:
 
 
 def test_names_of_plugins_exist() -> None:
-    """What the tables call by its name alone is registered under that name."""
+    """Plug-ins that the tables call by their names alone are registered under these names."""
     kinds = ["losses", "regularizers", "optimizers", "decoders", "features", "potentials", "attributes"]
     registries = [getattr(registry, kind) for kind in ("readers", "tokenizers", *(f"crf_{kind}" for kind in kinds))]
     known = {

@@ -1,4 +1,4 @@
-"""What a release needs: one version everywhere, and workflows whose actions cannot change."""
+"""Conditions of a release: one version everywhere, and workflows whose actions cannot change."""
 
 import re
 from pathlib import Path

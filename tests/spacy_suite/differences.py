@@ -1,4 +1,4 @@
-"""What must differ from spaCy's own components, and why.  Every other failure of its tests is a fault."""
+"""Differences from spaCy's own components that must be, and why.  Every other failure of its tests is a fault."""
 
 from typing import NamedTuple
 

@@ -35,7 +35,7 @@ add_pipe, create_pipe = Language.add_pipe, Language.create_pipe
 
 
 def add_swapped(self: Language, factory_name: str, name: str | None = None, **settings: Any) -> Any:
-    """Do what ``Language.add_pipe`` does, with the swapped factories; components are called as before."""
+    """Add a component as ``Language.add_pipe`` does, with the swapped factories; components are called as before."""
     if settings.get("source") is None and isinstance(factory_name, str) and factory_name in FACTORIES:
         settings["config"] = without_neural(settings.get("config"))
         return add_pipe(self, FACTORIES[factory_name], name or factory_name, **settings)
@@ -43,7 +43,7 @@ def add_swapped(self: Language, factory_name: str, name: str | None = None, **se
 
 
 def create_swapped(self: Language, factory_name: str, *args: Any, **settings: Any) -> Any:
-    """Do what ``Language.create_pipe`` does, with the swapped factories."""
+    """Create a component as ``Language.create_pipe`` does, with the swapped factories."""
     if factory_name in FACTORIES:
         settings["config"] = without_neural(settings.get("config"))
     return create_pipe(self, FACTORIES.get(factory_name, factory_name), *args, **settings)
@@ -54,7 +54,7 @@ def without_neural(config: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def construct(factory: str, vocab: Vocab, model: Any = None, **settings: Any) -> Any:
-    """Do what the constructor of one of spaCy's components does."""
+    """Create a component as the constructor of one of spaCy's does."""
     return create_pipe(Language(vocab), factory)
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.commands import configure, corpus, local, optimizers, paths, run, train_on, trained  # noqa: F401
 
 LOADED = ("distributed", "numba", "spacy", "spacy_crfseq.tools.cluster.shards", "spacy_crfseq.tools.tag.tagger")
-"""What the workers of a cluster import, which takes two seconds."""
+"""Modules that the workers of a cluster import, which takes two seconds."""
 
 
 @pytest.fixture(scope="module")

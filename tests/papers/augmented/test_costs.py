@@ -81,7 +81,7 @@ def test_every_loss_fits_something() -> None:
 
 
 def evidence_of(gold: Sequence[str | None], truth: Sequence[str], root: int = 0) -> Evidence:
-    """Return what is known of a text whose full labels are `truth`."""
+    """Return the evidence on a text whose full labels are `truth`."""
     words = [f"w{t}" for t in range(len(truth))]
     found = read_tags(Doc(VOCAB, words=words, tags=list(truth)))
     deps = ["root" if t == root else "dep" for t in range(len(truth))]

@@ -117,7 +117,7 @@ class Enumerated:
         return float(self.batch.weights @ self.training.objective.loss.phi(self.nll(theta))[0])
 
     def intervals(self, theta: Floats, parameter: int) -> list[Interval]:
-        """Return what is known of a feature in each sequence that may hold it."""
+        """Return the statistics of a feature in each sequence that may hold it."""
         nothing = np.zeros_like(theta)
         nothing[parameter] = 1.0
         scores = plain_scores(self.training.layout, theta, self.data.encoded)

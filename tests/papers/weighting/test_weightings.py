@@ -1,4 +1,4 @@
-"""What every registered weighting must do; a new one is tested by being registered.  Then each against its formula."""
+"""The contract of every registered weighting; a new one is tested by being registered.  Then all against formulas."""
 
 import sys
 import zlib

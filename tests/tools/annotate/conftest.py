@@ -41,7 +41,7 @@ def gold(words: list[str]) -> list[TagSpan]:
 
 
 def entry(item: Item, number: int, **more: Any) -> dict[str, Any]:
-    """Return what a page sends to accept a text with its entities."""
+    """Return the message by which a page accepts a text with its entities."""
     spans = gold([token.text for token in item.doc])
     pins = Pins(tuple(spans)).as_json()
     told = {"predicted": [], "model": 0, "seconds": 3.5, "actions": 2, "id": f"id{number}", "reviewed": True}

@@ -1,4 +1,4 @@
-"""What is learned: the same model as `fit` on the folder, partial annotation, scores, and a user's time."""
+"""Learning: the same model as `fit` on the folder, partial annotation, scores, and a user's time."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def file_of(folder: Path, part: str, name: str) -> Path:
 
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """What the command takes for installed, of languages of lookups and packages: nothing at first."""
+    """Lookups and packages that the command takes for installed: none at first."""
     names = set[str]()
     monkeypatch.setattr(MODULE, "lookups_languages", lambda table="": names)
     monkeypatch.setattr(MODULE, "find_spec", lambda name: name if name in names else None)

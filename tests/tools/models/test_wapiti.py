@@ -84,7 +84,7 @@ ALL_MACROS = ["b", "*", "u:w=%x[0,0]", "u:w=%x[-1,0]", "*:p=%X[-5,0]", 'u:m=%m[0
 
 
 def observations(words: list[str], i: int) -> list[str]:
-    """What the patterns stand for at a token, by Wapiti's rules: markers beyond the ends, and bytes."""
+    """Return the observations of the patterns at a token, by Wapiti's rules: markers beyond the ends, and bytes."""
 
     def at(k: int) -> str:
         ends = ["_x-1", "_x-2", "_x-3", "_x-4", "_x-#"], ["_x+1", "_x+2", "_x+3", "_x+4", "_x+#"]

@@ -276,7 +276,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Killed(BaseException):
-    """What stands for a signal that no code can catch."""
+    """An exception in place of a signal that no code can catch."""
 
 
 @pytest.mark.parametrize("to", ["jsonl", "conll", "spacy"])
