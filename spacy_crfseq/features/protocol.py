@@ -31,6 +31,17 @@ class WordAttributes(Attributes, Protocol):
 
 
 @runtime_checkable
+class ReadingAttributes(Attributes, Protocol):
+    """Attributes that keep of their data what the texts of a training have, and nothing for the dev corpus."""
+
+    def begin_reading(self) -> None:
+        """Note the values that are looked up from now on."""
+
+    def end_reading(self) -> None:
+        """Keep the data of these alone, for predictions and in the file of the model."""
+
+
+@runtime_checkable
 class DocAttributes(Attributes, Protocol):
     """Attributes of a token that depend on its Doc; each is a set of values, which may be empty."""
 

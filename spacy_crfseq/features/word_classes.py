@@ -160,13 +160,17 @@ class WordClasses:
         self._prefixes = list(dict.fromkeys(prefixes if path or table == CLUSTERS else [0]))
         self._window, self._templates = window, tuple(templates)
         self._table: ClassTable | None = None
-        self._seen: set[int] = set()
+        self._kept: ClassTable | None = None  # of the table, what the texts of a training had
+        self._known: set[int] = set()  # what a stored model has
+        self._seen: set[int] | None = None  # while such texts are read
         self._found: dict[str, str | None] = {}
         self._state: dict[str, Any] | None = None
 
     @property
     def table(self) -> ClassTable:
         """The classes; errors as in the class."""
+        if self._kept is not None:
+            return self._kept
         if self._table is None:
             of_file = not self.lookups
             self._table = ClassTable.of(read_classes(self.path)) if of_file else _of_lookups(self.lookups, self._name)
@@ -196,7 +200,7 @@ class WordClasses:
         for form in (text, text.lower()):  # the commonest class of the same shape loses F1 on dev parts
             name = self.table.find(form)
             if name is not None:
-                if self.keep == "seen":
+                if self._seen is not None:
                     self._seen.add(hash_of(form))
                 break
         if len(self._found) >= MAX_FOUND:
@@ -204,10 +208,20 @@ class WordClasses:
         self._found[text] = name
         return name
 
-    def to_state(self) -> dict[str, Any]:
-        """Return the classes of all words, or of those seen."""
+    def begin_reading(self) -> None:
+        """Note the words of the texts of a training from now on, if only these are kept."""
         if self.keep == "seen":
-            return self.table.part(self._seen).to_state()
+            self._kept, self._seen = None, set(self._known)
+            self._state, self._found = None, {}
+
+    def end_reading(self) -> None:
+        """Keep the classes of these words alone: words of the dev corpus, or of any other text, add none."""
+        if self._seen is not None:
+            self._kept, self._seen = self.table.part(self._seen), None
+            self._state, self._found = None, {}
+
+    def to_state(self) -> dict[str, Any]:
+        """Return the classes of all words, or of those kept."""
         if self._state is None:  # once, because training stores the model several times
             self._state = self.table.to_state()
         return self._state
@@ -215,5 +229,5 @@ class WordClasses:
     def from_state(self, state: dict[str, Any]) -> None:
         """Use the classes that a model has stored."""
         self._table = ClassTable.from_state(state)
-        self._state, self._found = None, {}
-        self._seen = set(self._table.hashes) if self.keep == "seen" else set()
+        self._kept, self._state, self._found = None, None, {}
+        self._known = set(self._table.hashes)

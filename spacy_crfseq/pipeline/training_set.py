@@ -14,6 +14,7 @@ from spacy.training import Example
 from ..errors import DataError, NoExamplesError
 from ..features.encoded import Renumbering
 from ..features.encoder import FrozenEncoder, GrowingEncoder
+from ..features.protocol import ReadingAttributes
 from ..training.compatibility import needs_labels, part_name
 from ..types import Ints, Offsets
 from .corpus_encoder import EncodedCorpus, encode_corpus
@@ -105,6 +106,8 @@ def collect(
     first_features, strings = None, dict[int, str]()
     if plan.source is not None:
         first_features, strings = known_features(plan.source, model.features.plans())
+    for plugin in reading_attributes(model):
+        plugin.begin_reading()
     encoder = model.growing_encoder(strings, first_features)
     example_encoder = ExampleEncoder(encoder, PartialTable(model.annotation), strings, first, held_out)
     corpus = encode_corpus(model, example_encoder, examples)  # so that its features come first
@@ -112,7 +115,14 @@ def collect(
     for name, texts in terms.items():
         if texts.data.has_candidates:  # labels of a teacher, or others in doubt
             check_labels(model, name, texts.tags, corpus.tags)
+    for plugin in reading_attributes(model):
+        plugin.end_reading()
     return TrainingSet(example_encoder, corpus, terms)
+
+
+def reading_attributes(model: DocModel) -> list[ReadingAttributes]:
+    """Return the attribute plug-ins of a model that keep what the texts of a training have."""
+    return [plugin for plugin in model.method.attributes.values() if isinstance(plugin, ReadingAttributes)]
 
 
 def check_weights(component: str, texts: TrainingSet) -> None:

@@ -261,7 +261,10 @@ def test_prefixes_and_fallbacks(brown: Path) -> None:
 
 def test_only_seen_words_are_kept(brown: Path) -> None:
     plugin = WordClasses(brown, keep="seen")
+    plugin.begin_reading()
     assert [plugin.class_of(word) for word in ("Rome", "Oslo")] == ["0010", None]
+    plugin.end_reading()
+    assert plugin.class_of("Paris") is None, "as in the stored model"
     again = WordClasses("gone.txt", keep="seen")
     again.from_state(plugin.to_state())
     assert [again.class_of(word) for word in ("Rome", "rome", "Paris")] == ["0010", "0010", None]
