@@ -1,16 +1,19 @@
-"""The study of the papers' experiments: its modules, configs, results and page."""
+"""The study of the papers' experiments: the data file that describes them, their configs, results and page."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from scripts.kit import ROOT, Entry, Options, Results, Row, Skip, Study, say
 
 CONFIGS = ROOT / "configs" / "papers"
+EXPERIMENTS = ROOT / "scripts" / "papers" / "experiments.yml"
 
-__all__ = ["CONFIGS", "ROOT", "STUDY", "Entry", "Options", "Results", "Row", "Skip", "config", "experiment", "say"]
+__all__ = ["CONFIGS", "ROOT", "STUDY", "Entry", "Options", "Results", "Row", "Skip", "config", "say"]
 
 
 def _write(results: Results, folder: Path) -> None:
@@ -19,17 +22,24 @@ def _write(results: Results, folder: Path) -> None:
     page.write(results, folder)
 
 
-MODULES = (
-    *("altun", "dual", "nettalk", "chunks", "names", "synthetic", "sparsity", "partial", "questions", "tuned_tagger"),
-    *("simulation", "documents", "shift", "raw_text"),
-)
-"""Of runs, in the order of the list."""
-STUDY = Study(
-    [f"scripts.papers.runs.{module}" for module in MODULES],
-    ROOT / "scripts" / "papers" / "results",
-    _write,
-)
-experiment = STUDY.run
+def _rows(run: str, settings: Mapping[str, Any], options: Options) -> list[Row]:
+    """Return the rows of an experiment from its function, such as "chunks.patterns"."""
+    module, _, function = run.partition(".")
+    rows: list[Row] = getattr(import_module(f"scripts.papers.runs.{module}"), function)(options, **settings)
+    return rows
+
+
+def _study() -> Study:
+    """Return the study of the experiments that the data file describes."""
+    from srsly import read_yaml
+
+    study = Study((), ROOT / "scripts" / "papers" / "results", _write)
+    for name, block in read_yaml(EXPERIMENTS).items():
+        study.run(name, block["about"], block["minutes"])(partial(_rows, block["run"], block.get("settings", {})))
+    return study
+
+
+STUDY = _study()
 
 
 def config(name: str) -> dict[str, Any]:

@@ -4,11 +4,11 @@
     python scripts/papers/run.py --list
     python scripts/papers/run.py --report
 
-Settings are config files in configs/papers.  Each experiment has a JSON file of results in scripts/papers/results, so
-that a run can be done in parts; each part rewrites docs/papers.md and its figures from all results.  The text of the
-page, and the expectations with their conditions, are in papers.md.in.  Experiments that lack a corpus or a plug-in are
-skipped with a message; if none can run, nothing is written and the exit code is 1.  Two run in parallel, each on one
-thread.
+Experiments are entries of experiments.yml, with config files in configs/papers.  Each has a JSON file of results in
+scripts/papers/results, so that a run can be done in parts; each part rewrites docs/papers.md and its figures from all
+results.  The text of the page, and the expectations with their conditions, are in papers.md.in.  Experiments that lack
+a corpus or a plug-in are skipped with a message; if none can run, nothing is written and the exit code is 1.  Two run
+in parallel, each on one thread.
 """
 
 import sys

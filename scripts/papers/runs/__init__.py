@@ -1,1 +1,1 @@
-"""The experiments: each module registers runs that return rows."""
+"""Functions that return the rows of experiments, which experiments.yml describes."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scripts.papers._harness import Options, Row, Skip, config, experiment, say
+from scripts.papers._harness import Options, Row, Skip, say
 from scripts.papers.corpus import Corpus
 from scripts.papers.task import Task, Trained, changed, token_error
 
@@ -75,25 +74,37 @@ class SearchedCorpus(Corpus):
         return runs[best()][1], {"rho": best(), "grid": sorted(runs), "all seconds": seconds}
 
 
-def _rows(name: str, run: str, features: str, options: Options) -> list[Row]:
-    """Return a row for each method of a run and each number of sentences, and rows with a tag dictionary."""
-    corpus, rows = SearchedCorpus(name, options), list[Row]()
-    block = corpus.settings["runs"][run]
-    methods = corpus.settings[block["methods"]]
-    for sentences in block.get("sentences", [None]):
-        task = corpus.features_task(features, sentences)
-        of = {"sentences": sentences} if sentences else {}
-        rows += [corpus.row(task, method, methods[method], **of) for method in block.get("only", methods)]
-    if "dictionary" in block:
-        task = corpus.features_task(features, **block["dictionary"])
+def compared(
+    options: Options,
+    corpus: str,
+    methods: str,
+    features: str,
+    sentences: Sequence[int | None] = (None,),
+    only: Sequence[str] = (),
+    dictionary: Mapping[str, Any] | None = None,
+) -> list[Row]:
+    """Return a row for each method, or for `only` some, and each number of sentences, and rows with a tag dictionary.
+
+    methods (str): Their block in the settings of the corpus.
+    sentences (Sequence): How many of the first ones to train on; all for None.
+    dictionary (Mapping): Settings of the tag dictionary; none for None.
+    """
+    searched, rows = SearchedCorpus(corpus, options), list[Row]()
+    blocks = searched.settings[methods]
+    for number in sentences:
+        task = searched.features_task(features, number)
+        of = {"sentences": number} if number else {}
+        rows += [searched.row(task, name, blocks[name], **of) for name in only or blocks]
+    if dictionary is not None:
+        task = searched.features_task(features, **dictionary)
         for row in [row for row in rows if row["method"] in LOSSES]:
-            method = changed(methods[row["method"]], regularizer={"rho": row["rho"]})
-            rows.append(corpus.row(task, row["method"], method, search=False, dictionary=True))
+            method = changed(blocks[row["method"]], regularizer={"rho": row["rho"]})
+            rows.append(searched.row(task, row["method"], method, search=False, dictionary=True))
     return rows
 
 
-@experiment("gradients", "Spanish entities, L-BFGS and conjugate gradients", 4)
-def _gradients(options: Options) -> list[Row]:
+def gradients(options: Options) -> list[Row]:
+    """Return a row for each feature set and optimizer, with its course."""
     corpus, rows = SearchedCorpus("entities", options), []
     for features in FEATURES:
         task = corpus.features_task(features)
@@ -104,11 +115,3 @@ def _gradients(options: Options) -> list[Row]:
             test = round(task.score("test", trained.theta), 2)
             rows.append(task.row(trained, features=features, method=name, test=test) | {"trace": trained.trace})
     return rows
-
-
-for _corpus in ("entities", "tags"):
-    for _run, _block in config(_corpus)["runs"].items():
-        for _features, _minutes in zip(FEATURES, _block["minutes"], strict=False):
-            experiment(f"{_run}-{_features}", f"{_block['about']}, features {_features}", _minutes)(
-                partial(_rows, _corpus, _run, _features)
-            )

@@ -6,12 +6,11 @@ Patterns of features, thresholds on trained weights, and sparse models.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from scripts.papers._harness import Options, Row, experiment
+from scripts.papers._harness import Options, Row
 from scripts.papers.corpora import Examples, read_columns
 from scripts.papers.corpus import Corpus
 from scripts.papers.task import Task, Trained, token_error
@@ -86,15 +85,15 @@ def n_weights(task: Task) -> int:
     return int(layout.unigrams.size + layout.bigrams.size + np.count_nonzero(layout.trainable()))
 
 
-def run_patterns(name: str, options: Options) -> list[Row]:
+def patterns(options: Options, corpus: str) -> list[Row]:
     """Return a row for each pattern, and one for each threshold on the weights of the largest."""
-    corpus, rows = ThesisCorpus(name, options), []
-    for pattern in corpus.settings["patterns"]:
-        task = corpus.pattern_task(pattern)
-        trained = task.fit(corpus.settings["methods"]["L2"])
-        rows.append(corpus.row(task, trained, pattern=pattern))
+    thesis, rows = ThesisCorpus(corpus, options), list[Row]()
+    for pattern in thesis.settings["patterns"]:
+        task = thesis.pattern_task(pattern)
+        trained = task.fit(thesis.settings["methods"]["L2"])
+        rows.append(thesis.row(task, trained, pattern=pattern))
         if pattern == LARGEST:
-            rows += [_cut(corpus, task, trained.theta, size) for size in (0.0, *corpus.settings["thresholds"]["sizes"])]
+            rows += [_cut(thesis, task, trained.theta, size) for size in (0.0, *thesis.settings["thresholds"]["sizes"])]
     return rows
 
 
@@ -105,31 +104,31 @@ def _cut(corpus: ThesisCorpus, task: Task, theta: Floats, size: float) -> Row:
     return {"threshold": size, "active": task.active(left), "scores": scores}
 
 
-def run_sparse(name: str, options: Options) -> list[Row]:
+def sparse(options: Options, corpus: str) -> list[Row]:
     """Return a row for each rho1 of a path: what remains of each pattern, and the words with the heaviest weights.
 
     The error on a part, if the config names it, is noted after each iteration.
     """
-    corpus = ThesisCorpus(name, options)
-    sparse = corpus.settings["sparse"]
-    task, watched = corpus.pattern_task(LARGEST, keep_names=True), sparse.get("watched")
+    thesis = ThesisCorpus(corpus, options)
+    path = thesis.settings["sparse"]
+    task, watched = thesis.pattern_task(LARGEST, keep_names=True), path.get("watched")
 
     def error(theta: Floats) -> Row:
         return {"error": round(100 - task.score(watched, theta), 3)}
 
     rows = []
-    for rho1, trained in task.along(corpus.settings["methods"]["L1"], sparse["rho1"], error if watched else None):
-        row = corpus.row(task, trained, rho1=rho1, **({"trace": trained.trace} if watched else {}))
-        rows.append({**row, "kept": kept(task), "words": heaviest(task, sparse["words"])})
+    for rho1, trained in task.along(thesis.settings["methods"]["L1"], path["rho1"], error if watched else None):
+        row = thesis.row(task, trained, rho1=rho1, **({"trace": trained.trace} if watched else {}))
+        rows.append({**row, "kept": kept(task), "words": heaviest(task, path["words"])})
     return rows
 
 
-def run_product(name: str, options: Options) -> list[Row]:
+def product(options: Options, corpus: str) -> list[Row]:
     """Return a row for each rho1 of a path, of the model that has products of all observations alone."""
-    corpus = ThesisCorpus(name, options)
-    task = corpus.pattern_task(PRODUCT)
-    path = task.along(corpus.settings["methods"]["L1"], corpus.settings["product"]["rho1"])
-    return [corpus.row(task, trained, rho1=rho1) for rho1, trained in path]
+    thesis = ThesisCorpus(corpus, options)
+    task = thesis.pattern_task(PRODUCT)
+    path = task.along(thesis.settings["methods"]["L1"], thesis.settings["product"]["rho1"])
+    return [thesis.row(task, trained, rho1=rho1) for rho1, trained in path]
 
 
 def kept(task: Task) -> dict[str, list[int]]:
@@ -152,12 +151,3 @@ def heaviest(task: Task, number: int) -> dict[str, float]:
     word = "ORTH[0]="
     best = [row for row in np.argsort(-sums, kind="stable").tolist() if names[row].startswith(word)][:number]
     return {names[row][len(word) :]: round(float(sums[row]), 2) for row in best}
-
-
-for _name, _title, _minutes in (("chunks", "CoNLL-2000", (7, 2, 4)), ("names", "CoNLL-2003", (5, 3, 2))):
-    for _run, _about, _rows, _time in (
-        (f"{_name}-patterns", "patterns of features under an L2 norm, and thresholds", run_patterns, _minutes[0]),
-        (f"{_name}-sparse", "what an L1 norm leaves of each pattern, along rho1", run_sparse, _minutes[1]),
-        (f"product-{_name}", "products of all observations under an L1 norm", run_product, _minutes[2]),
-    ):
-        experiment(_run, f"{_title}, {_about}", _time)(partial(_rows, _name))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scripts.papers._harness import Options, Row, Skip, experiment
+from scripts.papers._harness import Options, Row, Skip
 from scripts.papers.cells import ORDINARY, WEIGHTED
 from scripts.papers.runs.simulation import MARKS
 
@@ -17,14 +18,23 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-COMPONENTS, VOCABULARY, REPLICATIONS, TRIALS = 10, 1500, 50, 10
-DRAWN = (50, 300)
-STRENGTHS_OF_DOCUMENTS = (0.01, 0.1, 1.0, 10.0, 100.0)
 
+def documents(
+    options: Options,
+    clusters: int,
+    vocabulary: int,
+    drawn: Sequence[int],
+    strengths: Sequence[float],
+    replications: int,
+    trials: int,
+) -> list[Row]:
+    """Return a row for each size and estimator: errors of the replications on the documents that are not drawn.
 
-@experiment("documents", "Section 5.2 on CoNLL-2003: documents weighted by clusters, n = 50 and 300", 1)
-def documents(options: Options) -> list[Row]:
-    """Return a row for each size and estimator: errors of the replications on the documents that are not drawn."""
+    clusters, vocabulary (int): Number of multinomials, and of the most frequent words that they count.
+    drawn (Sequence[int]): Numbers of documents to train on.
+    strengths (Sequence[float]): Candidates, of which one is chosen on other draws than those of the replications.
+    replications, trials (int): Number of draws that are shown, and of those to choose on.
+    """
     from spacy_crfseq.papers.weighting.weightings import by_class, fit_mixture
 
     try:
@@ -33,32 +43,32 @@ def documents(options: Options) -> list[Row]:
     except ImportError as error:
         raise Skip("scikit-learn is not installed (pip install -e '.[papers]')") from error
 
-    bags, labels = _documents(options)
+    bags, labels = _documents(options, vocabulary)
     counts = csr_array((bags.counts, (bags.texts, bags.words)), shape=(len(labels), bags.n_words))
-    mixture, _ = fit_mixture(bags, COMPONENTS, 0.1, np.random.default_rng(options.seed), 50, 1e-4)
+    mixture, _ = fit_mixture(bags, clusters, 0.1, np.random.default_rng(options.seed), 50, 1e-4)
     cluster = mixture.joint(bags).argmax(axis=0)
     rows = []
-    for n in DRAWN:
+    for n in drawn:
         wrong: dict[tuple[str, float], list[float]] = {}
-        for replication in range(options.few(4, REPLICATIONS + TRIALS)):
+        for replication in range(options.few(4, replications + trials)):
             rng = np.random.default_rng([options.seed, n, replication])
             chosen = np.isin(np.arange(len(labels)), rng.permutation(len(labels))[:n])
             weights = {ORDINARY: np.ones(n), WEIGHTED: by_class(cluster[chosen], cluster, "clusters")[0]}
             for estimator, mass in weights.items():
-                for rho in STRENGTHS_OF_DOCUMENTS:
+                for rho in strengths:
                     error = _error(counts, labels, chosen, mass, rho)
                     wrong.setdefault((estimator, rho), []).append(error)
         for estimator in (ORDINARY, WEIGHTED):
-            trials = options.few(2, TRIALS)  # the strength is chosen on other draws than those that are shown
-            rho = min(STRENGTHS_OF_DOCUMENTS, key=lambda strength: np.mean(wrong[estimator, strength][:trials]))
-            shown = wrong[estimator, rho][trials:]
+            tried = options.few(2, trials)
+            rho = min(strengths, key=lambda strength: np.mean(wrong[estimator, strength][:tried]))
+            shown = wrong[estimator, rho][tried:]
             spread = {"mean": float(np.mean(shown)), "deviation": float(np.std(shown))}
             percentiles = np.percentile(shown, MARKS).tolist()
             rows.append({"n": n, "estimator": estimator, "rho n": rho, **spread, "percentiles": percentiles})
     return rows
 
 
-def _documents(options: Options) -> tuple[WordCounts, NDArray[np.int64]]:
+def _documents(options: Options, vocabulary: int) -> tuple[WordCounts, NDArray[np.int64]]:
     """Return the reports of CoNLL-2003 without headlines, as bags, and their labels: 1 for sports, -1 for others."""
     from scripts.papers.runs.shift import is_sport
     from spacy_crfseq.corpora.layouts import read_preset
@@ -76,7 +86,7 @@ def _documents(options: Options) -> tuple[WordCounts, NDArray[np.int64]]:
                 continue
             texts[-1] += sentence.words
     bags = count_words(texts)
-    frequent = np.argsort(-bags.per_word(bags.counts), kind="stable")[:VOCABULARY]
+    frequent = np.argsort(-bags.per_word(bags.counts), kind="stable")[:vocabulary]
     number = np.full(bags.n_words, -1)
     number[frequent] = np.arange(len(frequent))
     kept = number[bags.words] >= 0

@@ -5,13 +5,13 @@ from __future__ import annotations
 from time import process_time
 from typing import Any
 
-from scripts.papers._harness import Options, Row, config, experiment, say
+from scripts.papers._harness import Options, Row, config, say
 from scripts.papers.corpora import read
 from scripts.papers.runs.altun import FEATURES
 
 
-@experiment("dual", "Spanish entities, dual perceptron", 4)
-def _dual(options: Options) -> list[Row]:
+def perceptrons(options: Options) -> list[Row]:
+    """Return a row for each feature set and degree of the kernel, 0 for the primal perceptron."""
     settings, sizes = config("dual"), config("dual")["subset"]
     sizes = {part: options.few(50, sizes.get(part, 0)) for part in ("train", "dev", "test")}
     _perceptron(options, settings, "S1", 1, dict.fromkeys(sizes, 20))  # compiles kernels, which is not to be timed

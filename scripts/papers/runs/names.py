@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from scripts.papers._harness import Options, Row, experiment
+from scripts.papers._harness import Options, Row
 from scripts.papers.runs.chunks import LARGEST, ThesisCorpus
 
 CUT_OFF, INFORMATION = "count cut-off", "mutual information"
 
 
-@experiment("names-selection", "CoNLL-2003, fewer features by count cut-offs and mutual information", 6)
 def selection(options: Options) -> list[Row]:
     """Return the rows of figures 7.17 and 7.18 for models that are trained on a part of the features."""
     from spacy_crfseq.training.selection import most_informative

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scripts.papers._harness import Options, Row, Skip, experiment
+from scripts.papers._harness import Options, Row, Skip
 from scripts.papers.corpora import Examples, as_examples, read_nettalk, split_words
 from scripts.papers.corpus import Corpus
 from scripts.papers.task import Task, changed
@@ -47,7 +47,6 @@ def _of_both(options: Options) -> tuple[dict[str, Any], Task]:
     return corpus.settings, corpus.task(corpus.settings["model"])
 
 
-@experiment("nettalk-patterns", "NetTalk, patterns of features under an L2 norm, and the errors of two", 6)
 def patterns(options: Options) -> list[Row]:
     """Return a row for each pattern."""
     corpus, rows = Corpus("nettalk", options, read_split), []
@@ -82,7 +81,6 @@ def _mistakes(task: Task, theta: Any, part: str = "test") -> Row:
     }
 
 
-@experiment("nettalk-methods", "NetTalk, (y,x) + (y',y,x): three methods, and the L2 model cut down", 6)
 def methods(options: Options) -> list[Row]:
     """Return a row for each method, with its course, and rows for the L2 model without its smallest weights."""
     settings, task = _of_both(options)
@@ -99,7 +97,6 @@ def methods(options: Options) -> list[Row]:
     return rows
 
 
-@experiment("nettalk-norms", "NetTalk, SGD with the L2 norm of table 3.2 and with that of the thesis", 1)
 def norms(options: Options) -> list[Row]:
     """Return a row for each strength of the norm."""
     settings, task = _of_both(options)
@@ -131,7 +128,6 @@ def _screened(task: Task, theta: Any) -> list[Row]:
     return rows
 
 
-@experiment("nettalk-path", "NetTalk, block coordinate descent along rho1: error, features, time of a sweep", 3)
 def path(options: Options) -> list[Row]:
     """Return a row for each value of a falling rho1, begun where the last one ended, with the time of its sweeps.
 
@@ -146,7 +142,6 @@ def path(options: Options) -> list[Row]:
     return rows
 
 
-@experiment("nettalk-weights", "NetTalk, block coordinate descent: the weights of each letter and phoneme", 0.5)
 def weights(options: Options) -> list[Row]:
     """Return rows for the weights of (y,x), and for the summed sizes of those of (y',y,x)."""
     settings, task = _of_both(options)

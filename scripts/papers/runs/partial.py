@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scripts.papers._harness import Options, Row, experiment
+from scripts.papers._harness import Options, Row
 from scripts.papers.corpora import Examples
 from scripts.papers.corpus import Corpus
 
@@ -44,7 +44,6 @@ def thinned(
     return made
 
 
-@experiment("partial", "Spanish entities with labels of training tokens removed", 3)
 def partial_labels(options: Options) -> list[Row]:
     """Train on all labels, and on a part of them with the others missing or taken for "O"."""
     corpus = Corpus("partial", options)

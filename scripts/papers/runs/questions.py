@@ -5,13 +5,12 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import partial
 from time import process_time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scripts.papers._harness import Options, Row, experiment, say
+from scripts.papers._harness import Options, Row, say
 from scripts.papers.adapting import GOLD_LABELS, adapted, ranker
 from scripts.papers.corpora import Examples, read
 from scripts.papers.corpus import Corpus
@@ -133,7 +132,8 @@ def folds_of(n: int, folds: int, seed: int) -> list[list[int]]:
     return [sorted(order[fold::folds]) for fold in range(folds)]
 
 
-def _rows(attr: str, options: Options) -> list[Row]:
+def adapted_taggers(options: Options, attr: str) -> list[Row]:
+    """Return a row for each seed and knowledge of the questions."""
     corpus = Questions(attr, options)
     split = corpus.settings["split"]
     rows = []
@@ -173,9 +173,3 @@ def _row(
     }
     say(f"    {', '.join(f'{key} {value}' for key, value in row.items())}")
     return row
-
-
-for _attr, _about, _minutes in (("tag", "the language's own tags", 6), ("pos", "universal tags", 4)):
-    experiment(f"questions-{_attr}", f"English questions, {_about}, adapted to by their main verbs", _minutes)(
-        partial(_rows, _attr)
-    )

@@ -9,13 +9,12 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scripts.papers._harness import Options, Row, Skip, config, experiment, say
+from scripts.papers._harness import Options, Row, Skip, config, say
 from scripts.papers.raw_training import Model, Texts, Trainer, load
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from spacy.training import Example
 
 
-def compared(task: str, n_labelled: str, options: Options, only: Sequence[str] = (), part: str = "test") -> list[Row]:
+def compared(options: Options, task: str, n_labelled: str, only: Sequence[str] = (), part: str = "test") -> list[Row]:
     """Return a row for each method: the chosen value of its setting, dev and test scores, and their spread.
 
     part (str): "dev" leaves the test part alone.
@@ -118,11 +117,3 @@ def _score(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return F1 in per cent of counts [..., 3], which is the accuracy where each token has a label."""
     score: NDArray[np.float64] = 200 * counts[..., 0] / np.maximum(counts[..., 1] + counts[..., 2], 1)
     return score
-
-
-for _name, _task, _labelled, _minutes in (
-    ("cora-25", "cora", "25", 6),
-    ("cora-300", "cora", "300", 3),
-    ("spanish-500", "spanish", "500", 12),
-):
-    experiment(_name, f"raw text, {_task}, {_labelled} labelled", _minutes)(partial(compared, _task, _labelled))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scripts.papers._harness import Options, Row, experiment, resolve
+from scripts.papers._harness import Options, Row, resolve
 from scripts.papers.corpora import read_parts
 from scripts.papers.corpus import Corpus
 
@@ -51,7 +51,6 @@ def drawn_sentences(
     return target, unbiased, biased
 
 
-@experiment("shift", "English entities from biased sentences, with weights by texts of the target", 6)
 def shift(options: Options) -> list[Row]:
     """Return a row for each run, seed and way to train."""
     corpus = Corpus("shift", options, partial(read_parts, few=400))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from scripts.papers._harness import Options, Row, experiment
+from scripts.papers._harness import Options, Row
 from scripts.papers.cells import (
     DESIGNS,
     ESTIMATORS,
@@ -21,39 +23,53 @@ from scripts.papers.cells import (
     theory,
 )
 
-REPETITIONS, CHUNK = 1000, 1000
-PRECISE, MORE = (5_000, 100_000), 10
-"""Sizes at which theory is checked, with so many times the repetitions."""
-SIZES = (10, 20, 30, 50, 100, 200, 500, 1000, 2000, *PRECISE)
-STRENGTHS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
-"""Candidates for rho_n, as multiples of 1 / n; one is chosen for each n on draws of its own."""
-TUNING = 200
+CHUNK = 1000
+"""Samples that are drawn at a time."""
+PRECISE = (5_000, 100_000)
+"""Sizes at which theory is checked."""
 MARKS = (5, 25, 50, 75, 95)
 """Percentiles that boxes show."""
 
 
-@experiment(
-    "simulation", "Simulated documents: the estimator weighted by (4.18) and the ordinary one against theory", 1
-)
-def simulation(options: Options) -> list[Row]:
-    """Return a row for each design, size of the sample and estimator."""
+def simulation(options: Options, sizes: Mapping[int, int], strengths: Sequence[float], tuning: int) -> list[Row]:
+    """Return a row for each design, size of the sample and estimator.
+
+    sizes (Mapping[int, int]): Number of samples by their size.
+    strengths (Sequence[float]): Candidates for the strength of the penalty, times n.
+    tuning (int): Number of other samples on which one is chosen.
+    """
     rows = []
     for design_name, design in DESIGNS.items():
         for estimator in ESTIMATORS if design_name == "shift" else ESTIMATORS[:2]:
             limit = theory(design, estimator)
-            for n in SIZES[:: options.few(4, 1)]:
+            for n, most in [*sizes.items()][:: options.few(4, 1)]:
                 rng = np.random.default_rng([options.seed, n])  # the same samples for all estimators
-                repetitions = options.few(50, REPETITIONS * (MORE if n in PRECISE else 1))
+                repetitions = options.few(50, most)
+                samples = draw(rng, design, n, tuning)
+                strength = _best_strength(design, estimator, limit, samples, strengths)
                 row = {"design": design_name, "estimator": estimator, "n": n, "repetitions": repetitions}
-                rows.append({**row, **_summary(rng, design, estimator, limit, n, repetitions)})
+                rows.append({**row, **_summary(rng, design, estimator, limit, n, repetitions, strength)})
     return rows
 
 
-def _summary(rng: np.random.Generator, design: Design, estimator: str, limit: Theory, n: int, repetitions: int) -> Row:
+def _best_strength(
+    design: Design, estimator: str, limit: Theory, samples: tuple[Any, Any], strengths: Sequence[float]
+) -> float:
     q, eta = target_of(design, estimator), design.eta
-    tuning = draw(rng, design, n, TUNING)
-    tried = {rho: risks(estimates(design, tuning, estimator, rho, limit.theta), q, eta).mean() for rho in STRENGTHS}
-    strength = min(tried, key=lambda rho: tried[rho])
+    tried = {rho: risks(estimates(design, samples, estimator, rho, limit.theta), q, eta).mean() for rho in strengths}
+    return min(tried, key=lambda rho: tried[rho])
+
+
+def _summary(
+    rng: np.random.Generator,
+    design: Design,
+    estimator: str,
+    limit: Theory,
+    n: int,
+    repetitions: int,
+    strength: float,
+) -> Row:
+    q, eta = target_of(design, estimator), design.eta
     thetas = np.concatenate(
         [
             estimates(design, draw(rng, design, n, min(CHUNK, repetitions)), estimator, strength, limit.theta)

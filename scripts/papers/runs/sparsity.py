@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scripts.papers._harness import Options, Row, experiment
+from scripts.papers._harness import Options, Row
 from scripts.papers.corpus import Corpus
 
 OBSERVATIONS = ("words", "tags")
@@ -12,7 +12,6 @@ MOST = 600
 """Observations in the figure."""
 
 
-@experiment("hierarchy", "CoNLL-2000: weights of words and of tags above some thresholds", 1)
 def hierarchy(options: Options) -> list[Row]:
     """Return a row for each threshold: how many weights of (y,x) remain, and of how many words and tags."""
     corpus = Corpus("hierarchy", options)

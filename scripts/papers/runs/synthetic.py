@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from scripts.papers._harness import Options, Row, config, experiment
+from scripts.papers._harness import Options, Row, config
 from scripts.papers.corpora import as_examples
 from scripts.papers.hidden_markov import LETTERS, as_texts, make_hmm
 from scripts.papers.task import Task, Trained, changed
@@ -63,7 +63,6 @@ def _errors(task: Task, theta: Any) -> tuple[float, float]:
     return 100 - task.score("train", theta), 100 - task.score("test", theta)
 
 
-@experiment("synthetic-models", "Synthetic HMM data, 10 sequences: error and kept features of M1 to M8", 2)
 def models(options: Options) -> list[Row]:
     """Return a row for each model, with means over the replications and what a box plot shows, and the Bayes error."""
     settings, nlp = _prepared(options)
@@ -115,7 +114,6 @@ def _measured(task: Task, method: dict[str, Any]) -> list[float]:
     return [*_errors(task, trained.theta), active["state"], active["pair"], trained.seconds]
 
 
-@experiment("synthetic-selection", "Synthetic HMM data: how often each weight is kept", 0.3)
 def selection(options: Options) -> list[Row]:
     """Return rows with the share of replications that keep each weight, and with the mean of the weights of (y,x)."""
     settings, nlp = _prepared(options)
@@ -139,7 +137,6 @@ def selection(options: Options) -> list[Row]:
     return [{**row, "rho1": block["rho1"], "runs": len(unigrams)} for row in rows]
 
 
-@experiment("synthetic-descent", "Synthetic HMM data: block-wise against coordinate-wise descent", 1)
 def descent(options: Options) -> list[Row]:
     """Return a row for each method: mean errors and objective after each iteration, and mean seconds of all."""
     settings, nlp = _prepared(options)

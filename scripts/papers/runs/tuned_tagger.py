@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from functools import partial
 from time import process_time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scripts.papers._harness import Options, Row, experiment, say
+from scripts.papers._harness import Options, Row, say
 from scripts.papers.adapting import GOLD_LABELS, adapted, ranker
 from scripts.papers.corpora import Examples, read, read_parts
 from scripts.papers.corpus import Corpus
@@ -156,12 +155,12 @@ class TunedTagger:
         }
 
 
-def _rows(name: str, options: Options) -> list[Row]:
+def lessons(options: Options, config: str) -> list[Row]:
     """Tune a tagger by each loss, and compare with what else it could learn from."""
-    corpus, rows = Corpus(name, options, read_with_tags), list[Row]()
+    corpus, rows = Corpus(config, options, read_with_tags), list[Row]()
     for seed in range(options.seed, options.seed + options.few(2, corpus.settings["split"]["seeds"])):
         tuned = TunedTagger(corpus, seed, options)
-        for lesson in (FIRST, AGAIN, *LOSSES[name], TAUGHT, GOLD):
+        for lesson in (FIRST, AGAIN, *LOSSES[config], TAUGHT, GOLD):
             begun = process_time()
             theta = {FIRST: tuned.start, GOLD: None}[lesson] if lesson in (FIRST, GOLD) else tuned.adapt(lesson)
             seconds = {} if lesson in (FIRST, GOLD) else {"seconds": round(process_time() - begun, 1)}
@@ -172,10 +171,3 @@ def _rows(name: str, options: Options) -> list[Row]:
             )
             say(f"    {', '.join(f'{key} {value}' for key, value in rows[-1].items())}")
     return rows
-
-
-for _name, _about, _minutes in (
-    ("tagger-for-names", "English tags tuned for entities: proper nouns, and what a recognizer finds", 3),
-    ("tagger-for-entities", "Spanish tags tuned for the entity recognizer that reads them", 5),
-):
-    experiment(_name, _about, _minutes)(partial(_rows, _name))
