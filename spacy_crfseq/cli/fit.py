@@ -80,6 +80,7 @@ def fit(
             try:
                 if next(iter(training.read_dev()), None) is None:
                     say("warn", "No dev corpus: training without scores; model-best will equal model-last")
+                    training.without_dev()
                 training.encode()
             except KeyboardInterrupt:
                 return Outcome(None, None, {}, {}, [*training.to_train], interrupted=True)

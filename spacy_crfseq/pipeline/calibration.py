@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +21,7 @@ from ..reliability import (
     reliability,
     tempered,
 )
-from ..schemes import ANY
+from ..schemes import ANY, TagTable, correct_spans, spans_of
 from ..types import Bools, Calibrated, Decoder, Ints, LearnedDecoder, Offsets
 
 WRONG = 10
@@ -37,6 +37,7 @@ class CalibrationFit(NamedTuple):
     unit (str): "spans" or "tokens".
     before, after (float): Expected calibration error without what was fitted, and with what was fitted to other
         texts; nan where there are too few predictions.
+    corpus (str): The texts that it was fitted to, as users know them.
     """
 
     temperature: float
@@ -46,6 +47,7 @@ class CalibrationFit(NamedTuple):
     unit: str
     before: float = float("nan")
     after: float = float("nan")
+    corpus: str = "dev corpus"
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -55,9 +57,66 @@ class CalibrationFit(NamedTuple):
     def __str__(self) -> str:
         if self.after != self.after:
             counts = f"{self.total:,} {self.unit}, {self.wrong:,} of them wrong"
-            return f"probabilities are not calibrated: too few predictions on the dev corpus ({counts})"
+            return f"probabilities are not calibrated: too few predictions on the {self.corpus} ({counts})"
         what = f"temperature {self.temperature:.2f}{' and a curve' if self.curves else ''}"
-        return f"{what}, ECE {self.before:.3f} -> {self.after:.3f} (dev corpus, cross-fitted)"
+        return f"{what}, ECE {self.before:.3f} -> {self.after:.3f} ({self.corpus}, cross-fitted)"
+
+
+class JudgedPart(NamedTuple):
+    """Texts that are new to the model that labels them.
+
+    words (Posterior): The distribution of the labels of their words.
+    gold (Ints): [T] negative where unknown.
+    text (Ints): [T] the number of the text of each word, from 0.
+    """
+
+    words: Posterior
+    gold: Ints
+    text: Ints
+
+
+def fit_to_parts(parts: Sequence[JudgedPart], decoder: Decoder, table: TagTable | None) -> CalibrationFit:
+    """Return the calibration fitted to the predictions of a decoder in some texts.
+
+    table (TagTable | None): The labels that mark spans; None where each label is a prediction.
+    """
+    functions: list[Callable[[float], Values]] = []
+    rights, texts, n_texts = list[Bools](), list[Ints](), 0
+    for part in parts:
+        probabilities_at, right, at = _judged(part, decoder, table)
+        functions.append(probabilities_at)
+        rights.append(right)
+        texts.append(part.text[at] + n_texts)
+        n_texts += int(part.text.max(initial=-1)) + 1
+
+    def of_all(temperature: float) -> Values:
+        return np.concatenate([of_part(temperature) for of_part in functions])
+
+    return fit_calibration(of_all, np.concatenate(rights), np.concatenate(texts), n_texts, plain=table is None)
+
+
+def _judged(
+    part: JudgedPart, decoder: Decoder, table: TagTable | None
+) -> tuple[Callable[[float], Values], Bools, Offsets]:
+    """Return the probabilities of predictions at a temperature, which are right, and the words where they begin."""
+    words, gold, _ = part
+    labels, is_known = words.decode(decoder), gold >= 0
+    if table is None:
+
+        def of_tags(temperature: float) -> Values:
+            return words._replace(temperature=temperature).label_probabilities(labels)[is_known]
+
+        return of_tags, (labels == gold)[is_known], np.flatnonzero(is_known)
+    spans = spans_of(labels, words.offsets, table)
+    right = correct_spans(spans, spans_of(gold, words.offsets, table), len(gold))
+    n_unknown = np.append(0, np.cumsum(~is_known))
+    judged = n_unknown[spans.start] == n_unknown[spans.end]
+    starts, ends = spans.start[judged], spans.end[judged]
+
+    def of_spans(temperature: float) -> Values:
+        return span_probabilities(words, decoder, temperature, labels, starts, ends)
+
+    return of_spans, right[judged], starts
 
 
 def fit_calibration(
@@ -80,8 +139,8 @@ def fit_calibration(
     if not plain:
         fitted, held_out = fit_curves(probabilities_at(value), correct, fold, np.full(total, ANY), held_out)
         curves = fitted.curves
-    errors = (calibration_error(reliability(p, correct)) for p in (before, held_out))
-    return CalibrationFit(value, curves, total, wrong, unit, *errors)
+    first, last = (calibration_error(reliability(p, correct)) for p in (before, held_out))
+    return CalibrationFit(value, curves, total, wrong, unit, first, last)
 
 
 def span_probabilities(

@@ -8,7 +8,6 @@ They are those of `nlp.evaluate`, which makes Docs of predictions.  The score of
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from spacy.scorer import PRFScore
 from spacy.tokens import Doc
 from spacy.training import Example
@@ -16,12 +15,12 @@ from spacy.training import Example
 from ..features.encoded import Encoded
 from ..inference.posterior import Posterior
 from ..prf import SEQUENCES
-from ..schemes import TagTable, correct_spans, count_spans, span_f1, spans_of
+from ..schemes import TagTable, count_spans, span_f1, spans_of
 from ..training.compatibility import is_local
 from ..training.fit import DevScores
 from ..training.progress import shown
 from ..types import MISSING, Bools, Floats, Ints, LearnedDecoder, Offsets
-from .calibration import CalibrationFit, fit_calibration, span_probabilities
+from .calibration import CalibrationFit, JudgedPart, fit_to_parts
 from .doc_model import DocModel
 from .labels import gold_tags, known_tags, same_words
 from .prediction import DocColumns, allowed_labels
@@ -106,28 +105,10 @@ class Evaluator:
 
         words (Posterior): The distribution of the labels of the words.
         """
-        method, gold, is_known, offsets = self._model.method, self._gold, self._known, self._encoded.offsets
-        if is_local(method.loss):
+        if is_local(self._model.method.loss):
             return None
-        labels = words.decode(method.decoder)
-        text = np.searchsorted(self._doc_offsets, np.arange(len(labels)), side="right") - 1
-        n_texts = len(self._doc_offsets) - 1
-        if self._table is None:
-
-            def of_tags(temperature: float) -> NDArray[np.float64]:
-                return words._replace(temperature=temperature).label_probabilities(labels)[is_known]
-
-            return fit_calibration(of_tags, (labels == gold)[is_known], text[is_known], n_texts, plain=True)
-        spans = spans_of(labels, offsets, self._table)
-        right = correct_spans(spans, spans_of(gold, offsets, self._table), len(gold))
-        n_unknown = np.append(0, np.cumsum(~is_known))
-        judged = n_unknown[spans.start] == n_unknown[spans.end]
-        starts, ends = spans.start[judged], spans.end[judged]
-
-        def of_spans(temperature: float) -> NDArray[np.float64]:
-            return span_probabilities(words, method.decoder, temperature, labels, starts, ends)
-
-        return fit_calibration(of_spans, right[judged], text[starts], n_texts, plain=False)
+        text = np.searchsorted(self._doc_offsets, np.arange(len(self._gold)), side="right").astype(np.int32) - 1
+        return fit_to_parts([JudgedPart(words, self._gold, text)], self._model.method.decoder, self._table)
 
     def _decode(self, theta: Floats) -> Ints:
         trial = self.posterior(theta)

@@ -18,6 +18,7 @@ from ..features.documents import APART
 from ..inference.posterior import Posterior
 from ..training.dataset import Dataset, folds
 from ..types import MISSING, Decoder, Ints, LearnedDecoder, Offsets
+from .calibration import JudgedPart
 from .doc_model import DocModel
 from .prediction import doc_key
 from .training_set import TrainingSet
@@ -98,6 +99,20 @@ def teach(
     held = [part for part in parts if len(part)]
     done = held_out(model, texts, held if len(held) > 1 else [], learn, "Decoder", report)
     decoder.learn([decoder.observe(posterior, part.known_gold()) for _, part, posterior in done])
+
+
+def judged_parts(
+    model: DocModel, texts: TrainingSet, learn: Callable[[Offsets], None], report: Callable[[str], None]
+) -> list[JudgedPart]:
+    """Return a training corpus with the labels that models of a jackknife give it; arguments as of `teach`."""
+    parts = np.array_split(np.arange(texts.corpus.data.n_sequences), PARTS)
+    judged = []
+    held = [part for part in parts if len(part)]
+    for _, part, posterior in held_out(model, texts, held if len(held) > 1 else [], learn, "Calibration", report):
+        offsets = part.encoded.offsets
+        text = np.repeat(np.arange(len(offsets) - 1, dtype=np.int32), np.diff(offsets))
+        judged.append(JudgedPart(posterior, part.known_gold(), text))
+    return judged
 
 
 def held_out(

@@ -139,6 +139,11 @@ class PipelineTraining(NamedTuple):
             pipe.training.set(calibrates=fits)
         return self._replace(settings={**self.settings, "before_to_disk": callback.then})
 
+    def without_dev(self) -> None:
+        """Let components that calibrate do so by parts of the training corpus, if that is small."""
+        for pipe in self.to_train.values():
+            pipe.training.set(has_dev=False)
+
     def refuse_trained(self, what: str) -> None:
         """RAISES ConfigError: If a component to train comes from a trained pipeline, with which `what` cannot work."""
         if self.resumed:

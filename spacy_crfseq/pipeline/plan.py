@@ -27,6 +27,7 @@ class TrainingPlan(NamedTuple):
     watch (Callable | None): Passes on the texts of a term by its name, to show progress.
     remote (Remote | None): Other machines that have the texts.
     calibrates (bool): Fit a calibration to the dev corpus.
+    has_dev (bool): Off, the calibration is fitted to parts of a small training corpus, by models of the others.
     """
 
     report: Callable[[str], None] = util.logger.info
@@ -40,3 +41,4 @@ class TrainingPlan(NamedTuple):
     watch: Callable[[str, Iterator[Example]], Iterator[Example]] | None = None
     remote: Remote | None = None
     calibrates: bool = False
+    has_dev: bool = True

@@ -38,22 +38,23 @@ from ..features.protocol import LabelAttributes
 from ..features.template_file import TemplateFile
 from ..model import LinearChainCRF
 from ..optimizers.online import seeded
-from ..schemes import OUTSIDE
+from ..schemes import OUTSIDE, TagTable
 from ..training.checkpoint import Checkpoint
-from ..training.compatibility import is_unlabelled
+from ..training.compatibility import is_local, is_unlabelled
 from ..training.dataset import Dataset
 from ..training.fit import FitResult, Progress, RunState
 from ..training.fit import fit as minimise
 from ..training.objective import Objective
 from ..types import BY_OPTIMIZER, MISSING, Ints, LearnedDecoder, Offsets, Optimizer, Schedule, StepReport
 from .build import build_model
+from .calibration import CalibrationFit, fit_to_parts
 from .cfg import UNCALIBRATED
 from .corpus import Corpus
 from .corpus_encoder import EncodedCorpus, encode_corpus
 from .doc_model import DocModel
 from .encode import ExampleEncoder, content_key
 from .evaluator import Evaluator
-from .first_stage import NotedDocs, jackknife, teach
+from .first_stage import NotedDocs, jackknife, judged_parts, teach
 from .labels import PartialTable, gold_tags, known_tags
 from .objectives import corpus_term, further_terms, objective_of
 from .plan import TrainingPlan
@@ -65,6 +66,9 @@ from .white_space import is_space
 
 N_SAMPLE = 10
 """Documents from which the sizes of neural networks are inferred."""
+SMALL = 100_000
+"""Words up to which five more models are trained for a calibration."""
+NORMALISED = "probabilities are not calibrated: the model is normalised at each token"
 
 
 class Training:
@@ -77,6 +81,7 @@ class Training:
     terms (Mapping): The texts of terms, by their names, until then.
     whole (TrainingSet | None): The texts with all collected features, to begin again with, if the plan keeps them.
     run (Run | None): The steps of spaCy since the training began.
+    apart (CalibrationFit | None): The calibration that `initialize` has fitted to parts of the training corpus.
     """
 
     def __init__(self, model: DocModel, **settings: Any) -> None:
@@ -87,6 +92,7 @@ class Training:
         self.whole: TrainingSet | None = None
         self.example_encoder: ExampleEncoder | None = None
         self.run: Run | None = None
+        self.apart: CalibrationFit | None = None
         # the examples that `update` has met after an initialization without any, and how many of them the model has
         self._met: dict[int, Example] | None = None
         self._n_built = 0
@@ -157,7 +163,9 @@ class Training:
             made_up = made_up and not texts.corpus.tags
             texts = self._tagged(texts, labels, nlp, made_up=made_up)
             self._teach(texts)
+            fitted = self._fitted_apart(texts)
             self.begin(texts)
+            self.apart = fitted
             for network in model.networks.values():
                 network.initialize([example.predicted for example in sample], len(texts.tags))
         model.cfg.update(UNCALIBRATED)  # whatever was fitted belonged to other weights
@@ -316,6 +324,36 @@ class Training:
         corpus = texts._replace(terms={})
         teach(decoder, training.model, corpus, partial(training.learn, corpus), plan.report)
 
+    def _fitted_apart(self, texts: TrainingSet) -> CalibrationFit | None:
+        """Return a calibration fitted to parts of the training corpus by models of the others, without a dev corpus.
+
+        None where nothing is to be fitted, or that would take long; a decoder has corrected probabilities already.
+        """
+        model, plan = self.model, self.plan
+        method, size = model.method, texts.corpus.data.encoded.n_tokens
+        if not plan.calibrates or plan.has_dev or plan.postponed:
+            return None
+        if is_local(method.loss):
+            plan.report(NORMALISED)
+        elif isinstance(method.decoder, LearnedDecoder) and method.decoder.learned:
+            plan.report(
+                "no dev corpus: probabilities are as models of parts of the training corpus have corrected them"
+            )
+        elif size > SMALL or model.first is not None or model.networks or plan.source is not None:
+            plan.report(
+                "no dev corpus: probabilities are not calibrated. Give --paths.dev, or run 'crfseq calibrate' on "
+                "annotated texts that are not in the training corpus"
+            )
+        else:
+            training = Training(model.new_rehearsal(), report=plan.report, seed=plan.seed)
+            corpus, scheme = texts._replace(terms={}), model.annotation.scheme
+            parts = judged_parts(training.model, corpus, partial(training.learn, corpus), plan.report)
+            table = None if scheme is None else TagTable(texts.tags, scheme)
+            if parts:
+                fitted = fit_to_parts(parts, method.decoder, table)
+                return fitted._replace(corpus="training corpus, by models of its parts")
+        return None
+
     # Examples and terms that come later
 
     def _meet(self, new: Mapping[int, Example], *, due: bool) -> None:
@@ -409,6 +447,11 @@ class Training:
                 result = result._replace(scores_of_best=scores[0], scores_of_last=scores[1])
                 if self.plan.calibrates:
                     result = self._calibrated(result, evaluate)
+            elif self.apart is not None:
+                self.plan.report(str(self.apart))
+                fitted = self.apart.settings
+                model.cfg.update(fitted)
+                result = result._replace(fitted_to_best=fitted, fitted_to_last=fitted)
         if remote is not None:
             remote.finish(model)
         return result
@@ -417,7 +460,7 @@ class Training:
         """Return a result with what was fitted to its parameters on the dev corpus, and use that of the best ones."""
         best, fitted = evaluate.calibration(evaluate.posterior(result.best)), dict[str, Any]()
         if best is None:
-            self.plan.report("probabilities are not calibrated: the model is normalised at each token")
+            self.plan.report(NORMALISED)
             return result
         self.plan.report(str(best))
         self.model.cfg.update(best.settings)

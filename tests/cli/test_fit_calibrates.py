@@ -71,6 +71,34 @@ def test_a_dev_corpus_that_was_learned_from_is_not_calibrated_on(train_on: Run, 
     assert "cross-fitted" not in said.stdout
 
 
+@pytest.mark.parametrize(
+    ("decoder", "small", "said", "fitted"),
+    [
+        ("Viterbi", True, "(training corpus, by models of its parts, cross-fitted)", True),
+        ("Viterbi", False, "no dev corpus: probabilities are not calibrated. Give --paths.dev", False),
+        ("RescoredSpans", True, "as models of parts of the training corpus have corrected them", False),
+    ],
+)
+def test_without_a_dev_corpus_parts_of_a_small_training_corpus_are_calibrated_on(
+    train_on: Run, dev: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    decoder: str, small: bool, said: str, fitted: bool,
+) -> None:  # fmt: skip
+    if not small:
+        monkeypatch.setattr("spacy_crfseq.pipeline.training.SMALL", 10)
+    block = f'[components.crf_ner.decoder]\n@crf_decoders = "spacy_crfseq.{decoder}.v1"\n'
+    paths = ["--paths.train", dev]
+    shown = worked(
+        train_on("fit", "crf_ner", components=block, training=BLOCK, corpora=paths, args=[]), "No dev corpus"
+    )
+    assert said in " ".join(shown.stdout.split())
+    pipes = [pipe_of(spacy.load(tmp_path / "out" / model)) for model in ("model-best", "model-last")]
+    assert [pipe.cfg["temperature"] != 1.0 for pipe in pipes] == [fitted, fitted]
+    if fitted:
+        held_out = write_corpus(tmp_path / "new.conll", 300, 6)
+        result = calibrate(tmp_path / "out/model-best", held_out, "conll2003").results["crf_ner"]
+        assert result.before.whole.error < 0.05
+
+
 def test_a_model_without_probabilities_of_sentences_is_not_calibrated(train_on: Run, dev: Path, tmp_path: Path) -> None:
     loss, decoder = (f"[components.crf_ner.{name}]\n@crf_{name}" for name in ("loss", "decoder"))
     local = f'{loss}es = "spacy_crfseq.LocalLog.v1"\n{decoder}s = "spacy_crfseq.LocalViterbi.v1"\n'
