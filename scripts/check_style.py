@@ -8,8 +8,8 @@ Prints ``file:line: "text": advice`` and ends with 1 if there is a finding.  Thr
 ``scripts/style.txt``, four rules about Markdown (sentences have no more than 40 words, a capital letter at the start,
 no code at the start; a page of docs/ begins with what it is for), and proselint, which runs offline.  Of Python files,
 docstrings and comments are checked against the word list; ``--count`` prints the number of findings for each file.
-Variables of the package, the scripts and the benchmarks are not called `NAMELESS`, which says nothing of a value, and
-their docstrings begin with a name, or a verb and a name: no "What ...", no "Return what ...".
+Variables of the package, the tests, the scripts and the benchmarks are not called `NAMELESS`, which says nothing of a
+value, and their docstrings begin with a name, or a verb and a name: no "What ...", no "Return what ...".
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ OFF = ("typography", "lexical_illusions")
 """Checks of proselint that are left out: straight quotes, and repeated words, which it also finds across headings."""
 NAMELESS = ("each", "one", "ones", "known", "found", "thing")
 """Names that are not given to variables and parameters; a field of a record has the record's name before it."""
-NAMED = ("spacy_crfseq", "scripts", "bench")
+NAMED = ("spacy_crfseq", "scripts", "bench", "tests")
 """Folders in which variables are checked."""
 _CODE = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)", re.DOTALL)
 _HIDDEN = re.compile(

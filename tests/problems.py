@@ -193,8 +193,8 @@ REQUIRED: dict[str, dict[str, Any]] = {
 
 def made_losses() -> dict[str, Loss]:
     """Return every registered loss by its name, without those that other tests register for themselves."""
-    found = {name: make for name, make in registry.losses.get_all().items() if not name.startswith("test.")}
-    return {name: make(**REQUIRED.get(name, {})) for name, make in found.items()}
+    losses_by_name = {name: make for name, make in registry.losses.get_all().items() if not name.startswith("test.")}
+    return {name: make(**REQUIRED.get(name, {})) for name, make in losses_by_name.items()}
 
 
 def text_of(n_tokens: int) -> Doc:
@@ -412,8 +412,8 @@ def training_problem(
     layout = make_layout(observed.encoded, observed.gold, n_labels, n_features, **kinds)
     dictionary = words = None
     if growing.dictionary_words is not None:
-        known = growing.dictionary_words.keys, encoded.dictionary_ids, gold, all_allowed(n_labels)
-        dictionary, _ = make_dictionary(*known, dictionary_size, 2)
+        known_words = growing.dictionary_words.keys, encoded.dictionary_ids, gold, all_allowed(n_labels)
+        dictionary, _ = make_dictionary(*known_words, dictionary_size, 2)
         words = dictionary.word_index()
     encoder, renumbered = growing.frozen(growing.keys, words)
     encoded, features = renumbered(encoded), growing.features

@@ -69,8 +69,8 @@ def log_sum(values: np.ndarray) -> float:
 
 def agrees(paths: np.ndarray, gold: Sequence[int]) -> np.ndarray:
     """Return which paths [P, n] have the gold label wherever it is known (not negative)."""
-    known = np.asarray(gold) >= 0
-    return (paths[:, known] == np.asarray(gold)[known]).all(1)
+    labelled = np.asarray(gold) >= 0
+    return (paths[:, labelled] == np.asarray(gold)[labelled]).all(1)
 
 
 def log_partition(scores: Scores, gold: Sequence[int] | None = None) -> float:
@@ -134,10 +134,10 @@ def sequential_loss(scores: Scores, batch: Batch, phi: Callable[[float], tuple[f
     Z(gold) sums over the completions of a gold sequence with missing labels; it is Z where all are missing.
     """
     total, gradient = 0.0, Scores(*(np.zeros(array.shape) for array in scores))
-    for one, gold, weight, target in _sequences(scores, batch, gradient):
-        value, slope = phi(log_partition(one) - log_partition(one, gold))
+    for sequence_scores, gold, weight, target in _sequences(scores, batch, gradient):
+        value, slope = phi(log_partition(sequence_scores) - log_partition(sequence_scores, gold))
         total += weight * value
-        free, clamped = expectations(one), expectations(one, gold)
+        free, clamped = expectations(sequence_scores), expectations(sequence_scores, gold)
         for array, all_counts, gold_counts in zip(target, free, clamped, strict=True):
             array += weight * slope * (all_counts - gold_counts)
     return total, gradient
@@ -178,8 +178,8 @@ def pointwise_loss(scores: Scores, batch: Batch, phi: Callable[[float], tuple[fl
     That of -log P(y_t = gold_t) is ``sum_y (P(y) - P(y | y_t = gold_t)) count(y)``.
     """
     total, gradient = 0.0, Scores(*(np.zeros(array.shape) for array in scores))
-    for one, gold, weight, target in _sequences(scores, batch, gradient):
-        paths, path_scores = completions(one)
+    for sequence_scores, gold, weight, target in _sequences(scores, batch, gradient):
+        paths, path_scores = completions(sequence_scores)
         log_z = log_sum(path_scores)
         weights = np.zeros(len(paths))
         for t in np.flatnonzero(gold >= 0):
@@ -189,7 +189,7 @@ def pointwise_loss(scores: Scores, batch: Batch, phi: Callable[[float], tuple[fl
             total += weight * value
             weights += slope * np.exp(path_scores - log_z)
             weights[agree] -= slope * np.exp(path_scores[agree] - log_gold)
-        for array, counts in zip(target, weighted_counts(one, paths, weight * weights), strict=True):
+        for array, counts in zip(target, weighted_counts(sequence_scores, paths, weight * weights), strict=True):
             array += counts
     return total, gradient
 
@@ -201,8 +201,8 @@ def covariance_loss(scores: Scores, batch: Batch, own: np.ndarray | None = None)
     """
     total, gradient = 0.0, Scores(*(np.zeros(array.shape) for array in scores))
     for weight, (first, last) in zip(batch.weights, pairwise(batch.offsets), strict=True):
-        one = sequence(scores, first, last)
-        paths, path_scores = completions(one)
+        sequence_scores = sequence(scores, first, last)
+        paths, path_scores = completions(sequence_scores)
         paths, path_scores = paths[path_scores > IMPOSSIBLE], path_scores[path_scores > IMPOSSIBLE]
         if first == last or weight == 0 or not len(paths):
             continue
@@ -210,7 +210,7 @@ def covariance_loss(scores: Scores, batch: Batch, own: np.ndarray | None = None)
         shares, sums = np.exp(logs), -logs if own is None else own[np.arange(first, last), paths].sum(1)
         mean = shares @ sums
         total += weight * mean
-        counts = weighted_counts(one, paths, weight * shares * (sums - mean))
+        counts = weighted_counts(sequence_scores, paths, weight * shares * (sums - mean))
         for array, added in zip(sequence(gradient, first, last), counts, strict=True):
             array += added
     return total, gradient
@@ -380,8 +380,8 @@ def _value_at(attribute: str, t: int, words: Sequence[str], tags: dict[str, Sequ
 
 def errors(paths: np.ndarray, gold: Sequence[int]) -> np.ndarray:
     """Return how many known gold labels each of paths [P, n] does not have."""
-    known = np.asarray(gold) >= 0
-    return (paths[:, known] != np.asarray(gold)[known]).sum(1)
+    labelled = np.asarray(gold) >= 0
+    return (paths[:, labelled] != np.asarray(gold)[labelled]).sum(1)
 
 
 def max_loss(scores: Scores, gold: Sequence[int], cost: float) -> float:
@@ -465,11 +465,11 @@ def spans_of(path: Sequence[int], inside: np.ndarray, outside: np.ndarray) -> li
 
 def span_probabilities(scores: Scores, inside: np.ndarray, outside: np.ndarray) -> dict[Span, float]:
     """Return the probability of every span: the sum of those of the label sequences that have it."""
-    found: dict[Span, float] = {}
+    shares: dict[Span, float] = {}
     for path, share in zip(*probabilities(scores), strict=True):
         for span in spans_of(path, inside, outside):
-            found[span] = found.get(span, 0.0) + share
-    return found
+            shares[span] = shares.get(span, 0.0) + share
+    return shares
 
 
 def expected_f(
@@ -501,7 +501,7 @@ def span_values(
 def assert_exact(labels: np.ndarray, marginals_found: np.ndarray, scores: Scores, offsets: np.ndarray) -> None:
     """Compare decoded labels [T] and marginals [T, L] of a text with the enumeration of each sequence."""
     for first, last in pairwise(offsets):
-        one = sequence(scores, first, last)
-        best = best_score(one) if last > first else 0.0
-        assert math.isclose(path_score(one, labels[first:last].tolist()), best, rel_tol=1e-6, abs_tol=1e-12)
-        np.testing.assert_allclose(marginals_found[first:last], marginals(one), atol=1e-12)
+        sequence_scores = sequence(scores, first, last)
+        best = best_score(sequence_scores) if last > first else 0.0
+        assert math.isclose(path_score(sequence_scores, labels[first:last].tolist()), best, rel_tol=1e-6, abs_tol=1e-12)
+        np.testing.assert_allclose(marginals_found[first:last], marginals(sequence_scores), atol=1e-12)

@@ -315,10 +315,10 @@ def test_unusable_input_is_refused_with_its_reason(
 
 
 def test_null_characters_are_characters(tmp_path: Path) -> None:
-    (found,) = read(tmp_path, "a\0b NN B-NP\n")
-    assert found.reference[0].text == "a\0b"
-    nlp = initialized([found], "crf_tagger")
-    assert [token.tag_ for token in nlp(found.predicted)] == ["NN"]
+    (result,) = read(tmp_path, "a\0b NN B-NP\n")
+    assert result.reference[0].text == "a\0b"
+    nlp = initialized([result], "crf_tagger")
+    assert [token.tag_ for token in nlp(result.predicted)] == ["NN"]
 
 
 @pytest.mark.parametrize("ents", [["O", "O"], ["B-A", "I-A"]])

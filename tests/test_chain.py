@@ -150,7 +150,7 @@ def test_answers_are_those_of_the_enumeration(case: Case) -> None:
         case.sequences(),
         1e-4 if case.given["emissions"].itemsize == 4 else 1e-9,
     )
-    log_z = np.array([reference.log_partition(one) for one in sequences])
+    log_z = np.array([reference.log_partition(sequence) for sequence in sequences])
     if np.isneginf(log_z).any():
         for query in QUERIES[:10]:
             with pytest.raises(
@@ -159,7 +159,7 @@ def test_answers_are_those_of_the_enumeration(case: Case) -> None:
                 query(chain, case)
         return
     np.testing.assert_allclose(chain.log_z(), log_z, atol=1e-9, rtol=1e-12)
-    np.testing.assert_allclose(chain.entropy(), [reference.entropy(one) for one in sequences], atol=1e-6)
+    np.testing.assert_allclose(chain.entropy(), [reference.entropy(sequence) for sequence in sequences], atol=1e-6)
     values = np.random.default_rng(0).random(case.sets.shape)
     marginals, pairs, best, expected = (
         chain.marginals(),
@@ -170,33 +170,35 @@ def test_answers_are_those_of_the_enumeration(case: Case) -> None:
     labels, log_probabilities = chain.nbest(3)
     drawn = chain.sample(2, np.random.default_rng(1))
     log_prob, log_prob_of = chain.log_prob(case.labels), chain.log_prob_of(case.sets)
-    for number, (one, tokens) in enumerate(zip(sequences, case.tokens, strict=True)):
+    for number, (sequence, tokens) in enumerate(zip(sequences, case.tokens, strict=True)):
         if len(tokens) > 1:
-            steps = np.broadcast_to(one.transitions, (len(tokens), *one.transitions.shape[1:]))
-            one = one._replace(transitions=steps)
-        counts = reference.expectations(one)
+            steps = np.broadcast_to(sequence.transitions, (len(tokens), *sequence.transitions.shape[1:]))
+            sequence = sequence._replace(transitions=steps)
+        counts = reference.expectations(sequence)
         np.testing.assert_allclose(case.of(marginals, number), counts.emissions, atol=tolerance)
         if len(tokens) > 1:
             np.testing.assert_allclose(case.of(pairs, number), counts.transitions, atol=tolerance)
         wanted = (counts.emissions * case.of(values, number)).sum()
         assert math.isclose(expected[number], wanted, abs_tol=tolerance)
         path = case.of(best, number)
-        assert math.isclose(reference.path_score(one, path), reference.best_score(one), rel_tol=1e-6, abs_tol=1e-5)
-        ranked, shares = reference.ranked(one)
+        assert math.isclose(
+            reference.path_score(sequence, path), reference.best_score(sequence), rel_tol=1e-6, abs_tol=1e-5
+        )
+        ranked, shares = reference.ranked(sequence)
         np.testing.assert_allclose(log_probabilities[: len(shares), number], shares[:3], atol=1e-6, rtol=1e-9)
         assert np.isneginf(log_probabilities[len(shares) :, number]).all()
         if len(tokens):
             assert (case.of(np.moveaxis(labels, 0, -1), number)[:, len(ranked) :] == -1).all()
-            first = reference.path_score(one, case.of(labels[0], number))
-            assert math.isclose(first, reference.best_score(one), rel_tol=1e-9, abs_tol=1e-9)
+            first = reference.path_score(sequence, case.of(labels[0], number))
+            assert math.isclose(first, reference.best_score(sequence), rel_tol=1e-9, abs_tol=1e-9)
         for row in drawn:
-            assert reference.log_probability(one, case.of(row, number)) > -np.inf
-        known = case.of(case.labels, number)
+            assert reference.log_probability(sequence, case.of(row, number)) > -np.inf
+        partial = case.of(case.labels, number)
         for value, sets in (
-            (log_prob, allow(known, one.emissions.shape[1])),
+            (log_prob, allow(partial, sequence.emissions.shape[1])),
             (log_prob_of, case.of(case.sets, number)),
         ):
-            np.testing.assert_allclose(value[number], share(one, sets), atol=1e-6, rtol=1e-9)
+            np.testing.assert_allclose(value[number], share(sequence, sets), atol=1e-6, rtol=1e-9)
     left_out = np.ones(case.labels.shape, np.bool_)
     for token in (token for part in case.tokens for token in part):
         left_out[token] = False
@@ -245,14 +247,14 @@ def test_gradients_are_those_of_finite_differences(name: str, batch: bool, share
         tested += bool(len(case.tokens))
         assert math.isclose(value, weights @ np.where(weights == 0, 0, values), abs_tol=1e-9)
         for key in Scores._fields:
-            found, array = getattr(grad, key), case.given[key]
-            assert found.shape == array.shape
+            derivative, array = getattr(grad, key), case.given[key]
+            assert derivative.shape == array.shape
 
             def total() -> float:
                 here = VALUES[name](case.chain(), case)  # noqa: B023
                 return float(weights @ np.where(weights == 0, 0, here))  # noqa: B023
 
-            np.testing.assert_allclose(found, finite_differences(total, array), atol=1e-6)
+            np.testing.assert_allclose(derivative, finite_differences(total, array), atol=1e-6)
     assert tested > 1
 
 
@@ -269,9 +271,9 @@ def test_gradients_of_float32_are_those_of_float64(name: str) -> None:
             continue
         exact_value, exact = GRADIENTS[name](wide.chain(), wide, weights)
         assert math.isclose(value, exact_value, rel_tol=1e-5, abs_tol=1e-3)
-        for one, other in zip(grad, exact, strict=True):
-            assert one.dtype == np.float32
-            np.testing.assert_allclose(one, other, atol=2e-3)
+        for first, other in zip(grad, exact, strict=True):
+            assert first.dtype == np.float32
+            np.testing.assert_allclose(first, other, atol=2e-3)
 
 
 def test_labels_that_scores_forbid_have_a_probability_but_no_gradient() -> None:
@@ -474,8 +476,8 @@ def test_a_chain_is_a_value() -> None:
         chain.offsets = np.zeros(1)  # type: ignore[misc]
     for other in (pickle.loads(pickle.dumps(chain)), copy.deepcopy(chain)):
         for query in QUERIES:
-            for one, same in zip(flat(query(chain, case)), flat(query(other, case)), strict=True):
-                np.testing.assert_array_equal(one, same)
+            for first, same in zip(flat(query(chain, case)), flat(query(other, case)), strict=True):
+                np.testing.assert_array_equal(first, same)
     assert repr(Chain(E, S)) == "<Chain: 2 sequences, 8 tokens, 3 labels>"
 
 
@@ -497,10 +499,10 @@ def test_forked_processes_give_the_same_answers() -> None:
     chain = Chain(np.random.default_rng(0).standard_normal((40, 6, 5)), np.zeros((5, 5)))
     value, grad = chain.log_z_and_grad()
     with multiprocessing.get_context("fork").Pool(2) as pool:
-        for found, arrays in pool.map(Chain.log_z_and_grad, [chain] * 4):
-            assert found == value
-            for one, other in zip(arrays, grad, strict=True):
-                np.testing.assert_array_equal(one, other)
+        for result, arrays in pool.map(Chain.log_z_and_grad, [chain] * 4):
+            assert result == value
+            for first, other in zip(arrays, grad, strict=True):
+                np.testing.assert_array_equal(first, other)
 
 
 def test_a_chain_needs_no_spacy_and_stored_kernels_no_compiler() -> None:

@@ -46,8 +46,8 @@ def test_the_best_labelling_with_all_likely_words_in_spans(seed: int, share: flo
         if not (likely[first:last] & OUTSIDE[before[first:last]]).any() or not wanted.any():
             np.testing.assert_array_equal(after[first:last], before[first:last])
             continue
-        found = values[(paths == after[first:last]).all(1)]
-        assert found == pytest.approx(values[wanted].max())
+        actual = values[(paths == after[first:last]).all(1)]
+        assert actual == pytest.approx(values[wanted].max())
 
 
 def test_only_the_words_of_one_type_are_put_into_spans() -> None:

@@ -69,24 +69,24 @@ def written_out(scores: Scores, q: Chain, gold: np.ndarray, weights: np.ndarray)
         paths = reference.all_paths(length, N_LABELS)
         values = reference.all_path_scores(own, paths)
 
-        known, partly = gold[first:last] != MISSING, gold[first:last] == -2
+        definite, partly = gold[first:last] != MISSING, gold[first:last] == -2
         possible = np.ones(len(paths), bool)
         for t in np.flatnonzero(partly):
             possible &= paths[:, t] != 1
-        known &= ~partly
+        definite &= ~partly
         log_q = np.zeros(len(paths))
         steps = q.pair_marginals()
         with np.errstate(divide="ignore", invalid="ignore"):
-            for t in np.flatnonzero(known):
+            for t in np.flatnonzero(definite):
                 label = paths[:, t]
-                if t and known[t - 1]:
+                if t and definite[t - 1]:
                     log_q += np.log(steps[first + t][paths[:, t - 1], label] / shares[first + t - 1, paths[:, t - 1]])
                 else:
                     log_q += np.log(shares[first + t, label])
         q_of = np.nan_to_num(np.exp(log_q))
         log_z = reference.log_sum(values)
-        for known_labels in np.unique(paths[:, known], axis=0):
-            agreeing = (paths[:, known] == known_labels).all(1)
+        for known_labels in np.unique(paths[:, definite], axis=0):
+            agreeing = (paths[:, definite] == known_labels).all(1)
             share = q_of[agreeing][0]
             if share > 0:
                 log_p = reference.log_sum(values[agreeing & possible]) - log_z

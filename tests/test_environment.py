@@ -168,7 +168,7 @@ def test_the_installed_entry_points_are_those_of_the_project() -> None:
     """Else tests miss new plug-ins and commands: run pip install -e . again."""
     text = (Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf8")
     written = set(re.findall(r'^"?([\w.-]+)"? = "(spacy_crfseq\.[\w.:]+)"$', text, re.MULTILINE))
-    installed = {(one.name, one.value) for one in distribution("spacy-crfseq").entry_points}
+    installed = {(entry_point.name, entry_point.value) for entry_point in distribution("spacy-crfseq").entry_points}
     assert written == installed, "reinstall: pip install -e ."
 
 
@@ -208,8 +208,8 @@ def test_interactive_code_and_threads() -> None:
         "    print(set(pool.map(lambda nlp: str(nlp('Anna saw Oslo').ents), pipelines)))\n"
     )
     body = TRAIN + "print(len(trained()('Anna saw Oslo').ents))\n"
-    found = run(f"{threads}{body}exec({body!r}, {{}})\n", stdin=True)
-    assert found == ["{'(Anna, Oslo)'}", "2", "2"]
+    result = run(f"{threads}{body}exec({body!r}, {{}})\n", stdin=True)
+    assert result == ["{'(Anna, Oslo)'}", "2", "2"]
 
 
 # --- sharing work among threads: order, errors, and parts that cover everything -------------------------------------

@@ -90,8 +90,8 @@ def test_the_model_is_that_of_crfsuite(peer: Any, values: bool, settings: dict[s
     ):
         assert {key for key, weight in own.items() if abs(weight) > 0.02} <= other.keys()
         assert all(own.get(key, 0) == pytest.approx(weight, abs=0.02) for key, weight in other.items())
-    found, expected = (model.predict_marginals(test) for model in (ours, theirs))
-    for tokens, others in zip(found, expected, strict=True):
+    marginals, expected = (model.predict_marginals(test) for model in (ours, theirs))
+    for tokens, others in zip(marginals, expected, strict=True):
         for token, other in zip(tokens, others, strict=True):
             assert token == pytest.approx(other, abs=0.01)
     assert ours.predict_single(test[3]) == list(ours.predict(test)[3])
@@ -224,8 +224,8 @@ def test_values_that_training_did_not_have() -> None:
     odds = 0.5 * (weights["a", "p"] - weights["a", "q"]) + 2 * (weights["b:x", "p"] - weights.get(("b:x", "q"), 0))
     assert np.log(half["p"] / half["q"]) == pytest.approx(odds, abs=1e-6)
     assert crf.predict([]).tolist() == []
-    one = CRF().fit(np.array([[{"a": "x"}]] * 3, object), np.array([["O"]] * 3))
-    assert (one.classes_, one.predict_single([{}])) == (["O"], ["O"])
+    fitted = CRF().fit(np.array([[{"a": "x"}]] * 3, object), np.array([["O"]] * 3))
+    assert (fitted.classes_, fitted.predict_single([{}])) == (["O"], ["O"])
     assert crf.predict([[], [{}]]).tolist()[0] == []
     assert CRF().fit([[{"a": True}, {"never": False}]], [["p", "q"]]).predict_single([{"a": True}]) == ["p"]
 
@@ -234,11 +234,11 @@ def test_values_that_training_did_not_have() -> None:
 def test_entries_mean_what_they_mean_in_python_crfsuite(entries: dict[str, Any]) -> None:
     pycrfsuite = pytest.importorskip("pycrfsuite", reason="python-crfsuite is not installed")
     (expected,) = pycrfsuite.ItemSequence([entries]).items()
-    found = list(map(attribute_of, entries_in(entries)))
-    assert dict(found) == expected
+    actual = list(map(attribute_of, entries_in(entries)))
+    assert dict(actual) == expected
     attributes = GrowingAttributes()
     numbers, values = attributes.read([[entries]]).decoded()
-    assert [(list(attributes.names)[a], value) for a, value in zip(numbers, values, strict=True)] == found
+    assert [(list(attributes.names)[a], value) for a, value in zip(numbers, values, strict=True)] == actual
 
 
 @given(st.lists(st.lists(st.sampled_from("abcdef"), max_size=4), min_size=1, max_size=6), st.integers(1, 3))
@@ -252,8 +252,8 @@ def test_the_sets_of_a_token_have_its_attributes(tokens: list[list[str]], most: 
     for _ in range(2):
         ids = bags.encode(text, np.array([0, len(tokens)])).unigrams
         ptr, members = ids.store.ptr, ids.store.ids
-        found = [[names[a] for bag in row for a in members[ptr[bag] : ptr[bag + 1]]] for row in ids.columns]
-        assert list(map(sorted, found)) == list(map(sorted, tokens))
+        result = [[names[a] for bag in row for a in members[ptr[bag] : ptr[bag + 1]]] for row in ids.columns]
+        assert list(map(sorted, result)) == list(map(sorted, tokens))
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

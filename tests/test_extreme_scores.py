@@ -134,16 +134,16 @@ def test_no_probability_is_lost(problem: Problem, seed: int) -> None:
     labels = rng.integers(0, n_labels, problem.batch.n_tokens).astype(np.int32)
     starts = np.arange(problem.batch.n_tokens)
     best = posterior.nbest(3)
-    for found, (scores, path) in zip(posterior.log_probabilities(labels), case.parts(labels), strict=True):
+    for actual, (scores, path) in zip(posterior.log_probabilities(labels), case.parts(labels), strict=True):
         wanted = reference.path_score(scores, path.tolist()) - reference.log_partition(scores)
-        assert found == pytest.approx(wanted, rel=1e-12, abs=1e-9)
-    for found, (scores, _) in zip(best.log_probabilities.T, case.parts(starts), strict=True):
+        assert actual == pytest.approx(wanted, rel=1e-12, abs=1e-9)
+    for actual, (scores, _) in zip(best.log_probabilities.T, case.parts(starts), strict=True):
         paths, values = reference.completions(scores)
         wanted = np.sort(values - reference.log_sum(values))[::-1][:3]
         wanted = np.append(wanted, np.full(3 - len(wanted), -np.inf))
-        np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
-    for scores, found in case.parts(posterior.marginals()):
-        np.testing.assert_allclose(found, reference.marginals(scores), **limits)
+        np.testing.assert_allclose(actual, wanted, rtol=1e-9, atol=1e-9)
+    for scores, actual in case.parts(posterior.marginals()):
+        np.testing.assert_allclose(actual, reference.marginals(scores), **limits)
     shares = np.concatenate([reference.marginals(scores) for scores in case.sequences])[starts, labels]
     np.testing.assert_allclose(posterior.label_probabilities(labels), shares, **limits)
     np.testing.assert_allclose(posterior.span_probabilities(labels, starts, starts + 1), shares, **limits)
@@ -152,11 +152,11 @@ def test_no_probability_is_lost(problem: Problem, seed: int) -> None:
     table[rows[:, 0], rows[:, 2]] = values
     wanted = np.concatenate([reference.marginals(scores) for scores in case.sequences])
     np.testing.assert_allclose(table, np.where((wanted > 0.01) | (table > 0), wanted, 0), **limits)
-    for found, scores in zip(posterior.entropies(), case.sequences, strict=True):
+    for actual, scores in zip(posterior.entropies(), case.sequences, strict=True):
         _, values = reference.completions(scores)
         logs = values - reference.log_sum(values)
         logs = logs[logs > -800]
-        assert found == pytest.approx(-(np.exp(logs) @ logs), rel=1e-6, abs=1e-8)
+        assert actual == pytest.approx(-(np.exp(logs) @ logs), rel=1e-6, abs=1e-8)
     sampled = posterior.sample(4, rng)
     for scores, paths in case.parts(sampled.T):
         chances = [reference.path_score(scores, path.tolist()) - reference.log_partition(scores) for path in paths.T]

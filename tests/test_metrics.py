@@ -36,11 +36,11 @@ def test_every_score_of_sklearn_crfsuite_is_there(theirs: Any) -> None:
 def test_scores_are_those_of_sklearn_crfsuite(name: str, theirs: Any) -> None:
     @given(TEXTS.filter(lambda texts: any(texts)))
     def check(texts: list[list[tuple[str, str]]]) -> None:
-        gold, found = ([[pair[side] for pair in text] for text in texts] for side in (0, 1))
+        gold, actual = ([[pair[side] for pair in text] for text in texts] for side in (0, 1))
         if len({len(text) for text in gold}) == 1 and name == "sequence_accuracy_score":
             return  # an array of labels there, not of lists
-        expected = getattr(theirs, name)(gold, found, **SETTINGS[name])
-        found_score = getattr(metrics, name)(gold, found, **SETTINGS[name])
+        expected = getattr(theirs, name)(gold, actual, **SETTINGS[name])
+        found_score = getattr(metrics, name)(gold, actual, **SETTINGS[name])
         assert found_score == (expected if isinstance(expected, str) else pytest.approx(expected))
 
     check()

@@ -89,8 +89,8 @@ def test_shards_of_any_size_give_the_same(
     expected = outputs()
     monkeypatch.setattr(threads, "SHARD_FLOATS", shard)
     assert len(list(threads.shards(training.encoded.offsets, model.linear.score_width))) > 1
-    for found, wanted in zip(outputs(), expected, strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+    for actual, wanted in zip(outputs(), expected, strict=True):
+        np.testing.assert_allclose(actual, wanted, rtol=1e-12, atol=1e-12)
 
 
 def test_shards_cover_every_sequence_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,10 +210,10 @@ def test_new_labels_leave_old_scores_alone(support: str, bigram_templates: tuple
     wider = model.with_labels(labels)
     old = np.array([labels.index(label) for label in LABELS])
     before, after = all_scores(model, training), all_scores(wider, training)
-    for found, narrow in zip(after, before, strict=True):
-        expected = np.zeros_like(found)  # new labels score zero
+    for actual, narrow in zip(after, before, strict=True):
+        expected = np.zeros_like(actual)  # new labels score zero
         expected[(..., old[:, None], old) if narrow.ndim == 3 else (..., old)] = narrow
-        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(actual, expected)
     assert wider.theta.dtype == model.theta.dtype
     assert template_of_key(wider) == template_of_key(model)
     again = weights_from_bytes(weights_to_bytes(wider))
@@ -277,8 +277,8 @@ def test_a_compact_model_has_only_the_weights_that_count(
     model, compact, training, encoded = compact_model(support, bigram_templates, share, threshold)
     large = np.where(np.abs(model.theta) > threshold, model.theta, 0)
     expected = plain_scores(model.layout, large, training.encoded)
-    found = compact.posterior(encoded, FREE).source.scores((0, len(encoded.offsets) - 1))
-    for array, wanted in zip(found, expected, strict=True):
+    actual = compact.posterior(encoded, FREE).source.scores((0, len(encoded.offsets) - 1))
+    for array, wanted in zip(actual, expected, strict=True):
         np.testing.assert_allclose(np.broadcast_to(array, wanted.shape), wanted, atol=1e-12)
     assert compact.layout.size == len(compact.theta)
     again = weights_from_bytes(weights_to_bytes(compact))
@@ -350,8 +350,8 @@ def test_without_unused_features(support: str, bigram_templates: tuple[str, ...]
         np.testing.assert_array_equal(getattr(small.views, shared), getattr(model.views, shared))
     encoder = frozen_encoder(training.vocabulary, TEMPLATES, bigram_templates, small.keys)
     encoded = encoder.encode(columns_of(training.vocabulary, encoder, training.sentences))
-    found = small.posterior(encoded, FREE).source.scores((0, training.objective.n_sequences))
-    for array, expected in zip(found, all_scores(model, training), strict=True):
+    actual = small.posterior(encoded, FREE).source.scores((0, training.objective.n_sequences))
+    for array, expected in zip(actual, all_scores(model, training), strict=True):
         np.testing.assert_array_equal(np.broadcast_to(array, expected.shape), expected)
     assert small.without_unused() is small
 

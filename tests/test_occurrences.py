@@ -36,9 +36,9 @@ def occurrences(tags: Sequence[str], scheme: str) -> list[str]:
     return [span.label for span in decode_lenient(tags)]
 
 
-def obeys(found: list[str], once: Sequence[str], order: Sequence[str]) -> bool:
-    ranks = [order.index(name) for name in found if name in order]
-    return ranks == sorted(ranks) and all(found.count(name) <= 1 for name in once)
+def obeys(labelling: list[str], once: Sequence[str], order: Sequence[str]) -> bool:
+    ranks = [order.index(name) for name in labelling if name in order]
+    return ranks == sorted(ranks) and all(labelling.count(name) <= 1 for name in once)
 
 
 def make_case(seed: int, scheme: str, n_types: int, share: float, scale: float, shared: bool) -> Case | None:
@@ -57,16 +57,16 @@ def make_case(seed: int, scheme: str, n_types: int, share: float, scale: float, 
         once = types
     tokens, paths, shares = [], [], []
     for first, last in problem.sequence_bounds():
-        one = reference.sequence(problem.scores, first, last)
-        found, scores = reference.completions(
-            reference.masked(one, constraints.start, constraints.step, constraints.end, allowed[first:last])
+        sequence = reference.sequence(problem.scores, first, last)
+        result, scores = reference.completions(
+            reference.masked(sequence, constraints.start, constraints.step, constraints.end, allowed[first:last])
         )
-        found, scores = found[scores > -np.inf], scores[scores > -np.inf]
-        kept = [obeys(occurrences([tags[i] for i in path], scheme), once, order) for path in found.tolist()]
+        result, scores = result[scores > -np.inf], scores[scores > -np.inf]
+        kept = [obeys(occurrences([tags[i] for i in path], scheme), once, order) for path in result.tolist()]
         if not any(kept):
             return None
         tokens.append(slice(first, last))
-        paths.append(found[kept])
+        paths.append(result[kept])
         shares.append(np.exp(scores[kept] - reference.log_sum(scores[kept])))
     rules = occurrence_rules(tags, scheme, once, order)
     return Case(
@@ -117,18 +117,18 @@ def test_marginals_and_entropies(case: Case) -> None:
 
 @given(cases())
 def test_log_probabilities_alternatives_and_samples(case: Case) -> None:
-    found, samples = case.posterior.nbest(4), case.posterior.sample(5, np.random.default_rng(0))
+    alternatives, samples = case.posterior.nbest(4), case.posterior.sample(5, np.random.default_rng(0))
     anything = np.random.default_rng(1).integers(0, case.posterior.source.n_labels, case.posterior.n_tokens)
-    for labels in (found.labels[0], anything.astype(np.int32)):
+    for labels in (alternatives.labels[0], anything.astype(np.int32)):
         log_shares = case.posterior.log_probabilities(labels)
-        for tokens, paths, shares, one in zip(*case[1:], log_shares, strict=True):
+        for tokens, paths, shares, log_share in zip(*case[1:], log_shares, strict=True):
             expected = shares[(paths == labels[tokens]).all(1)].sum()
-            np.testing.assert_allclose(np.exp(one), expected, **LIMITS)
+            np.testing.assert_allclose(np.exp(log_share), expected, **LIMITS)
     for number, (tokens, paths, shares) in enumerate(zip(*case[1:], strict=True)):
         likely = np.sort(shares)[::-1][:4]
         n = int((likely > 1e-9).sum())
-        np.testing.assert_allclose(np.exp(found.log_probabilities[:n, number]), likely[:n], **LIMITS)
-        for labels in found.labels[:n]:
+        np.testing.assert_allclose(np.exp(alternatives.log_probabilities[:n, number]), likely[:n], **LIMITS)
+        for labels in alternatives.labels[:n]:
             assert (paths == labels[tokens]).all(1).any()
         assert all((paths == drawn[tokens]).all(1).any() for drawn in samples)
 
@@ -139,16 +139,16 @@ def test_spans_and_expected_f(case: Case) -> None:
     spans = constraints.inside, constraints.outside
     labels = case.posterior.decode(Viterbi())
     starts, ends = case.posterior.spans(labels)
-    found = case.posterior.span_probabilities(labels, starts, ends)
+    actual = case.posterior.span_probabilities(labels, starts, ends)
     expected, n_true = [], 0.0
     for tokens, paths, shares in zip(*case[1:], strict=True):
         of_paths = [{*reference.spans_of(path, *spans)} for path in paths.tolist()]
         n_true += sum(share * len(paths) for share, paths in zip(shares, of_paths, strict=True))
         for start, path in reference.spans_of(labels[tokens].tolist(), *spans):
             expected.append(sum(s for s, paths in zip(shares, of_paths, strict=True) if (start, path) in paths))
-    np.testing.assert_allclose(found, expected, **LIMITS)
+    np.testing.assert_allclose(actual, expected, **LIMITS)
     total = len(starts) + n_true
-    assert case.posterior.expected_f(labels) == pytest.approx(2 * found.sum() / total if total else 0.0, abs=1e-6)
+    assert case.posterior.expected_f(labels) == pytest.approx(2 * actual.sum() / total if total else 0.0, abs=1e-6)
 
 
 def text(n_labels: int, lengths: list[int], scale: float = 1.0) -> Posterior:
@@ -218,7 +218,7 @@ def test_candidates_are_those_without_the_rules() -> None:
     case = make_case(3, "IOB2", 2, 0.0, 1.0, True)
     assert case is not None
     assert case.posterior.rules is not None
-    found, wanted = (side.candidates(0.01) for side in (case.posterior, case.posterior._replace(rules=None)))
+    actual, wanted = (side.candidates(0.01) for side in (case.posterior, case.posterior._replace(rules=None)))
     assert len(wanted[1])
-    for array, expected in zip(found, wanted, strict=True):
+    for array, expected in zip(actual, wanted, strict=True):
         np.testing.assert_array_equal(array, expected)

@@ -79,10 +79,10 @@ def make_case(problem: Problem, constraints: Constraints, allowed: np.ndarray, t
     posterior = Posterior(StoredScores(problem), problem.batch.offsets, constraints, allowed, temperature)
     sequences = []
     for first, last in problem.sequence_bounds():
-        one = reference.sequence(problem.scores, first, last)
-        one = Scores(*(array / temperature for array in one))
+        sequence = reference.sequence(problem.scores, first, last)
+        sequence = Scores(*(array / temperature for array in sequence))
         masks = constraints.start, constraints.step, constraints.end, allowed[first:last]
-        sequences.append(reference.masked(one, *masks))
+        sequences.append(reference.masked(sequence, *masks))
     return Case(posterior, sequences)
 
 
@@ -133,13 +133,13 @@ def test_pair_marginals(case: Case) -> None:
     for part in case.posterior.pair_marginals():
         labels[part.tokens], pairs[part.tokens] = part.labels, part.pairs
     np.testing.assert_array_equal(labels, case.posterior.marginals())
-    for scores, found in case.parts(pairs):
+    for scores, actual in case.parts(pairs):
         paths, shares = reference.probabilities(scores)
-        expected = np.zeros_like(found)
+        expected = np.zeros_like(actual)
         for path, share in zip(paths, shares, strict=True):
             for t in range(1, len(path)):
                 expected[t, path[t - 1], path[t]] += share
-        np.testing.assert_allclose(found, expected, **EXACT)
+        np.testing.assert_allclose(actual, expected, **EXACT)
 
 
 def check_spans(case: Case, limits: dict[str, float]) -> None:
@@ -148,9 +148,9 @@ def check_spans(case: Case, limits: dict[str, float]) -> None:
         for (begin, path), expected in reference.span_probabilities(scores, *case.spans).items():
             labels, starts = np.zeros(case.posterior.n_tokens, np.int32), tokens[begin : begin + 1]
             labels[tokens[begin : begin + len(path)]] = path
-            found = case.posterior.span_probabilities(labels, starts, starts + len(path))
-            assert found.dtype == np.float64
-            np.testing.assert_allclose(found, [expected], **limits, err_msg=f"sequence {number}")
+            actual = case.posterior.span_probabilities(labels, starts, starts + len(path))
+            assert actual.dtype == np.float64
+            np.testing.assert_allclose(actual, [expected], **limits, err_msg=f"sequence {number}")
 
 
 @given(cases())
@@ -173,8 +173,8 @@ def test_all_spans_of_a_labelling_at_once(case: Case, seed: int) -> None:
             expected.append(shares[begin, span])
             spans.append((first + begin, first + begin + len(span)))
         first += len(path)
-    found = case.posterior.span_probabilities(labels, *np.array(spans, np.int64).reshape(-1, 2).T)
-    np.testing.assert_allclose(found, expected, **EXACT)
+    actual = case.posterior.span_probabilities(labels, *np.array(spans, np.int64).reshape(-1, 2).T)
+    np.testing.assert_allclose(actual, expected, **EXACT)
 
 
 @given(cases(), st.integers(0, 2**32 - 1))
@@ -241,9 +241,9 @@ def test_candidates(seed: int, scheme: str, masked: float) -> None:
         for (t, labels), share in reference.span_probabilities(scores, inside, outside).items():
             expected[first + t, first + t + len(labels), labels[0]] = share
     rows, shares = case.posterior.candidates(least)
-    found = dict(zip(map(tuple, rows.tolist()), shares.tolist(), strict=True))
-    assert {row: expected[row] for row in found} == pytest.approx(found, rel=1e-9)
-    assert {row for row, share in expected.items() if share > least} <= found.keys()
+    actual = dict(zip(map(tuple, rows.tolist()), shares.tolist(), strict=True))
+    assert {row: expected[row] for row in actual} == pytest.approx(actual, rel=1e-9)
+    assert {row for row, share in expected.items() if share > least} <= actual.keys()
     assert masked or min(shares, default=1) > least
     assert (np.diff(rows[:, 0]) >= 0).all()
 
@@ -266,9 +266,9 @@ def test_a_smaller_f_and_a_larger_beta_find_more_spans() -> None:
     labels = {
         key: case.posterior.decode(MaxExpectedF1(*key)) for key in ((0.9, 0.5), (0.9, 1.0), (0.9, 2.0), (0.3, 1.0))
     }
-    found = {key: int((~case.constraints.outside[chosen]).sum()) for key, chosen in labels.items()}
-    assert found[0.9, 0.5] < found[0.9, 1.0] < found[0.9, 2.0]
-    assert found[0.9, 1.0] < found[0.3, 1.0]
+    result = {key: int((~case.constraints.outside[chosen]).sum()) for key, chosen in labels.items()}
+    assert result[0.9, 0.5] < result[0.9, 1.0] < result[0.9, 2.0]
+    assert result[0.9, 1.0] < result[0.3, 1.0]
 
 
 def tagged_text(lengths: list[int], scale: float, shared: bool = True, dtype: type = np.float64) -> Case:
@@ -306,7 +306,7 @@ def test_long_sequences_and_large_scores(scale: float, shared: bool, dtype: type
     assert 0 <= posterior.expected_f(chosen) <= 1 + precise
     rival = posterior.decode(Viterbi())
     rival_shares = posterior.span_probabilities(rival, *posterior.spans(rival))
-    value, rival_value = (2 * found.sum() - 0.8 * len(found) for found in (shares, rival_shares))
+    value, rival_value = (2 * spans_of.sum() - 0.8 * len(spans_of) for spans_of in (shares, rival_shares))
     assert value >= rival_value - len(shares) * precise
 
 
@@ -324,9 +324,9 @@ def test_a_span_as_long_as_the_text() -> None:
     scores = Scores(np.zeros((n, 2)), step[None], np.array([0.0, -np.inf]), np.zeros(2))
     inside = np.array([[False, True], [False, True]])
     offsets = np.array([0, n])
-    found, log_z = spans.make_span_chain(scores, offsets, inside)
+    result, log_z = spans.make_span_chain(scores, offsets, inside)
     assert log_z[0] == pytest.approx(0, abs=1e-9)
-    labels, _ = spans.best_spans(found, offsets, np.zeros(2, np.bool_), (2.0, 0.8, 0.0))
+    labels, _ = spans.best_spans(result, offsets, np.zeros(2, np.bool_), (2.0, 0.8, 0.0))
     assert labels.tolist() == [0] + [1] * (n - 1)
 
 
@@ -348,10 +348,10 @@ def test_samples_come_as_often_as_they_are_probable() -> None:
 
 def test_samples_of_a_seed_stay_the_same() -> None:
     case = random_case(random_problem(np.random.default_rng(3), n_labels=3, lengths=[3] * 5, shared=True), 7, 0.3, 1.0)
-    one, same, other = (case.posterior.sample(4, np.random.default_rng(seed)) for seed in (1, 1, 2))
-    assert one.dtype == np.int32
-    assert one.tolist() == same.tolist() != other.tolist()
-    assert len(np.unique(one, axis=0)) > 1
+    first, same, other = (case.posterior.sample(4, np.random.default_rng(seed)) for seed in (1, 1, 2))
+    assert first.dtype == np.int32
+    assert first.tolist() == same.tolist() != other.tolist()
+    assert len(np.unique(first, axis=0)) > 1
 
 
 def test_an_empty_text() -> None:
@@ -408,7 +408,7 @@ def test_the_best_labellings_and_their_probabilities(bigram_templates: tuple[str
     problem = Problem(scores, training.objective.batch)
     constraints, allowed = random_constraints(np.random.default_rng(seed), problem, 0.3 * (seed < 3))
     posterior = model.posterior(encoded, constraints, allowed, temperature)
-    labels, found = posterior.nbest(k)
+    labels, actual = posterior.nbest(k)
     assert labels.dtype == np.int32
     assert labels.shape == (k, encoded.n_tokens)
     np.testing.assert_array_equal(labels[0], posterior.decode(Viterbi()))
@@ -417,9 +417,9 @@ def test_the_best_labellings_and_their_probabilities(bigram_templates: tuple[str
     for n, (first, last) in enumerate(pairwise(encoded.offsets)):
         paths, expected = reference.ranked(reference.sequence(scores, first, last))
         count = min(k, len(paths))
-        np.testing.assert_allclose(found[:count, n], expected[:count], rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(actual[:count, n], expected[:count], rtol=1e-9, atol=1e-9)
         np.testing.assert_array_equal(labels[:count, first:last], paths[:count])
-        assert np.isneginf(found[count:, n]).all()
+        assert np.isneginf(actual[count:, n]).all()
         assert (labels[count:, first:last] == -1).all()
 
 
@@ -428,17 +428,17 @@ def test_shards_of_any_size_give_the_same(bigram_templates: tuple[str, ...], mon
     model, training = make_model(bigram_templates)
     expected = model.posterior(training.encoded, FREE).nbest(4)
     monkeypatch.setattr(threads, "SHARD_FLOATS", 20)
-    found = model.posterior(training.encoded, FREE).nbest(4)
-    np.testing.assert_array_equal(found.labels, expected.labels)
-    np.testing.assert_array_equal(found.log_probabilities, expected.log_probabilities)
+    alternatives = model.posterior(training.encoded, FREE).nbest(4)
+    np.testing.assert_array_equal(alternatives.labels, expected.labels)
+    np.testing.assert_array_equal(alternatives.log_probabilities, expected.log_probabilities)
 
 
 @pytest.mark.parametrize("scale", [0.5, 5.0, 100.0, 3000.0])
 def test_all_probabilities_sum_to_one_whatever_the_precision_of_the_weights(scale: float) -> None:
     model, training = make_model(dtype=np.float32, scale=scale)
-    found = model.posterior(training.encoded, FREE).nbest(3**6).log_probabilities
-    np.testing.assert_allclose(np.exp(found).sum(0), 1, atol=1e-9)
-    assert (found <= 0).all()
+    result = model.posterior(training.encoded, FREE).nbest(3**6).log_probabilities
+    np.testing.assert_allclose(np.exp(result).sum(0), 1, atol=1e-9)
+    assert (result <= 0).all()
 
 
 @pytest.mark.parametrize("shard", [1 << 18, 20])

@@ -49,14 +49,14 @@ class Drawn:
 @pytest.mark.parametrize("truth", [0.2, 0.7, 1.0, 1.6, 6.0])
 def test_a_temperature_is_found_again(truth: float) -> None:
     drawn = Drawn(truth)
-    found = fit_temperature(drawn.at, drawn.right, drawn.fold)
-    assert found.value == pytest.approx(truth, rel=0.05)
+    temperature = fit_temperature(drawn.at, drawn.right, drawn.fold)
+    assert temperature.value == pytest.approx(truth, rel=0.05)
     before = calibration_error(reliability(drawn.at(1.0), drawn.right))
-    for probabilities in (drawn.at(found.value), found.held_out):
+    for probabilities in (drawn.at(temperature.value), temperature.held_out):
         assert calibration_error(reliability(probabilities, drawn.right)) < 0.02
     if not 0.5 < truth < 1.5:
         assert before > 0.1
-    costs = [log_losses(drawn.at(found.value * factor), drawn.right).sum() for factor in (1.0, 0.9, 1.1)]
+    costs = [log_losses(drawn.at(temperature.value * factor), drawn.right).sum() for factor in (1.0, 0.9, 1.1)]
     assert costs[0] < min(costs[1:])
 
 
@@ -78,9 +78,9 @@ def test_small_samples_give_sober_temperatures(pairs: list[tuple[float, bool]]) 
     """All right, all wrong, or sure and wrong: the temperature stays in range."""
     scores, right = (np.array(column, float) for column in zip(*pairs, strict=True))
     at = lambda temperature: 0.5 + 0.5 * np.tanh(scores / temperature / 2)  # noqa: E731
-    found = fit_temperature(at, right, np.arange(len(right)) % FOLDS)
-    assert math.exp(-3.5) <= found.value <= math.exp(3.5)
-    assert ((found.held_out >= 0) & (found.held_out <= 1)).all()
+    fitted = fit_temperature(at, right, np.arange(len(right)) % FOLDS)
+    assert math.exp(-3.5) <= fitted.value <= math.exp(3.5)
+    assert ((fitted.held_out >= 0) & (fitted.held_out <= 1)).all()
 
 
 @given(st.lists(st.tuples(st.floats(-12, 12), st.booleans()), max_size=8), st.floats(-14, 14), st.floats(0.01, 5))
@@ -101,8 +101,8 @@ def test_a_curve_has_the_shape_of_what_was_drawn() -> None:
     odds = rng.uniform(-2, 9, 20000)
     truth = np.minimum(1 / (1 + np.exp(-1.5 * odds)), 0.97)
     p, right = 1 / (1 + np.exp(-odds)), rng.random(20000) < truth
-    found, held_out = fit_curves(p, right, folds_of(np.arange(20000), 20000), np.full(20000, "*"))
-    assert found.gain > 10 * found.error
+    curves, held_out = fit_curves(p, right, folds_of(np.arange(20000), 20000), np.full(20000, "*"))
+    assert curves.gain > 10 * curves.error
     assert calibration_error(reliability(held_out, right)) < 0.01 < calibration_error(reliability(p, right))
     chance, held_out = fit_curves(truth, right, folds_of(np.arange(20000), 20000), np.full(20000, "*"))
     assert (chance.curves, held_out is truth) == ({}, True)
@@ -146,8 +146,8 @@ def test_a_curve_has_the_lowest_log_loss_with_a_prior_on_its_shape() -> None:
 @pytest.mark.parametrize("size", [FEW - 1, FEW, FEW + 1])
 def test_a_group_has_a_curve_from_enough_predictions_on(size: int) -> None:
     right = np.arange(size) % 10 > 0
-    found, _ = fit_curves(np.full(size, 0.3), right, folds_of(np.arange(size), size), np.full(size, "PER"))
-    assert (found.tried, bool(found.curves)) == ((0, False) if size < FEW else (1, True))
+    curves, _ = fit_curves(np.full(size, 0.3), right, folds_of(np.arange(size), size), np.full(size, "PER"))
+    assert (curves.tried, bool(curves.curves)) == ((0, False) if size < FEW else (1, True))
 
 
 @given(
@@ -158,14 +158,14 @@ def test_curves_of_any_predictions(seed: int, size: int, n_texts: int, scale: fl
     rng = np.random.default_rng(seed)
     p = 1 / (1 + np.exp(-np.clip(scale * rng.standard_normal(size), -700, 700)))
     right, labels = rng.random(size) < rng.choice([0.0, 0.5, 1.0, 2.0]) * p, rng.choice(["A", "B"], size)
-    found, held_out = fit_curves(p, right, folds_of(np.sort(rng.integers(0, n_texts, size)), n_texts), labels)
-    assert np.isfinite([found.gain, found.error]).all()
+    curves, held_out = fit_curves(p, right, folds_of(np.sort(rng.integers(0, n_texts, size)), n_texts), labels)
+    assert np.isfinite([curves.gain, curves.error]).all()
     assert ((held_out >= 0) & (held_out <= 1)).all()
-    for curve in found.curves.values():
+    for curve in curves.curves.values():
         grid = curved(np.linspace(0, 1, 101), curve)
         assert (np.diff(grid) >= 0).all()
         assert ((grid >= 0) & (grid <= 1)).all()
-    assert (held_out is p) == (not found.curves)
+    assert (held_out is p) == (not curves.curves)
 
 
 def test_impossible_and_certain_predictions_stay() -> None:

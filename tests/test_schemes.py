@@ -34,8 +34,8 @@ TYPES = ("A", "B-x", "O")
 def span_lists(draw: st.DrawFn) -> tuple[list[TagSpan], int]:
     """Spans that do not overlap, in order, and a sequence length that holds them."""
     spans, position = [], 0
-    one = st.tuples(st.integers(0, 2), st.integers(1, 4), st.sampled_from(TYPES))
-    for gap, width, label in draw(st.lists(one, max_size=6)):
+    span = st.tuples(st.integers(0, 2), st.integers(1, 4), st.sampled_from(TYPES))
+    for gap, width, label in draw(st.lists(span, max_size=6)):
         spans.append(TagSpan(position + gap, position + gap + width, label))
         position += gap + width
     return spans, position + draw(st.integers(0, 2))
@@ -60,9 +60,9 @@ def test_example_table(scheme: str) -> None:
 
 
 def test_split_tag() -> None:
-    found = [split_tag(tag) for tag in ("O", "B-NP", "U-a-b-", "I-O", "E-A", "S-A", "M-A", "W-A")]
-    assert found[:4] == [("O", ""), ("B", "NP"), ("U", "a-b-"), ("I", "O")]
-    assert found[4:] == [("L", "A"), ("U", "A"), ("I", "A"), ("U", "A")]
+    result = [split_tag(tag) for tag in ("O", "B-NP", "U-a-b-", "I-O", "E-A", "S-A", "M-A", "W-A")]
+    assert result[:4] == [("O", ""), ("B", "NP"), ("U", "a-b-"), ("I", "O")]
+    assert result[4:] == [("L", "A"), ("U", "A"), ("I", "A"), ("U", "A")]
 
 
 @pytest.mark.parametrize("tag", ["", "B", "B-", "NP", "X-NP", "-", "O-NP", "BI-NP", "b-NP"])
@@ -191,12 +191,12 @@ def flatten(sequences: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
 
 def slow_spans(sequences: list[list[int]]) -> list[tuple[int, int, int, str]]:
     """Every span with its sequence number, counted over all tokens."""
-    found, base = [], 0
+    result, base = [], 0
     for n, sequence in enumerate(sequences):
         tags = ["O" if i < 0 else LABELS[i] for i in sequence]
-        found += [(n, base + start, base + end, label) for start, end, label in decode_lenient(tags)]
+        result += [(n, base + start, base + end, label) for start, end, label in decode_lenient(tags)]
         base += len(sequence)
-    return found
+    return result
 
 
 @given(SEQUENCES)
@@ -214,13 +214,13 @@ def test_span_f1_agrees_with_sets(sequences: list[list[int]], random: Random) ->
     predicted, offsets = flatten(sequences)
     table = TagTable(LABELS, "BILUO")
     score = span_f1(predicted, flatten(other)[0], offsets, table)
-    found, wanted = set(slow_spans(sequences)), set(slow_spans(other))
-    right = len(found & wanted)
+    actual, wanted = set(slow_spans(sequences)), set(slow_spans(other))
+    right = len(actual & wanted)
     counts = count_spans(predicted, flatten(other)[0], offsets, table)
-    sets = found & wanted, found, wanted
+    sets = actual & wanted, actual, wanted
     assert counts.tolist() == [[sum(span[-1] == kind for span in spans) for spans in sets] for kind in table.types]
     assert score == pytest.approx(
-        (right / max(len(found), 1), right / max(len(wanted), 1), 2 * right / max(len(found) + len(wanted), 1))
+        (right / max(len(actual), 1), right / max(len(wanted), 1), 2 * right / max(len(actual) + len(wanted), 1))
     )
 
 
@@ -271,26 +271,26 @@ def lists_of_spans(draw):
 
 @given(st.lists(st.tuples(lists_of_spans(), lists_of_spans()), max_size=4))
 def test_counts_by_label(texts):
-    counts = span_counts([gold for gold, _ in texts], [found for _, found in texts], "AB")
-    for i, (gold, found) in enumerate(texts):
+    counts = span_counts([gold for gold, _ in texts], [predicted for _, predicted in texts], "AB")
+    for i, (gold, predicted) in enumerate(texts):
         for j, label in enumerate("AB"):
-            of_gold, of_found = ([span for span in spans if span.label == label] for spans in (gold, found))
+            of_gold, of_found = ([span for span in spans if span.label == label] for spans in (gold, predicted))
             right = sum(span in of_found for span in of_gold)
             assert counts[i, j].tolist() == [right, len(of_found), len(of_gold)]
 
 
 def test_spans_are_counted_by_familiarity():
-    known = Familiarity.of([("Oslo", "LOC"), ("Oslo", "ORG"), ("Ada", "PER")], ["Bank", "of"])
-    assert known.status("Oslo", "ORG") == known.status("Ada", "PER") == SEEN
-    assert known.status("Ada", "LOC") == OTHER
-    assert known.status("Bank of Oslo", "ORG") == NEW
-    assert known.status("Bank of Rome", "LOC") == UNSEEN
-    words, gold, found = (
+    familiarity = Familiarity.of([("Oslo", "LOC"), ("Oslo", "ORG"), ("Ada", "PER")], ["Bank", "of"])
+    assert familiarity.status("Oslo", "ORG") == familiarity.status("Ada", "PER") == SEEN
+    assert familiarity.status("Ada", "LOC") == OTHER
+    assert familiarity.status("Bank of Oslo", "ORG") == NEW
+    assert familiarity.status("Bank of Rome", "LOC") == UNSEEN
+    words, gold, predicted = (
         [["Rome", "of", "Ada"]],
         [[TagSpan(0, 1, "LOC"), TagSpan(2, 3, "PER")]],
         [[TagSpan(2, 3, "PER")]],
     )
-    assert known.counts(words, gold, found).tolist() == [[[1, 1, 1], [0, 0, 0], [0, 0, 0], [0, 0, 1]]]
+    assert familiarity.counts(words, gold, predicted).tolist() == [[[1, 1, 1], [0, 0, 0], [0, 0, 0], [0, 0, 1]]]
 
 
 @pytest.mark.parametrize(

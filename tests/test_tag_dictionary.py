@@ -56,8 +56,8 @@ def test_it_holds_the_labels_of_each_frequent_word(seed: int, missing: float, bl
     expected = {hash_of(word): labels for word, labels in plain_dictionary(training, UNLIMITED).items()}
     absent = set(range(N_LABELS)) - set(training.objective.batch.gold.tolist())
     rows = zip(dictionary.words.tolist(), dictionary.allowed, strict=True)
-    found = {word: set(np.flatnonzero(row).tolist()) for word, row in rows}
-    assert found == {word: labels | absent for word, labels in expected.items()}
+    actual = {word: set(np.flatnonzero(row).tolist()) for word, row in rows}
+    assert actual == {word: labels | absent for word, labels in expected.items()}
 
 
 def test_the_most_frequent_words_are_taken() -> None:
@@ -147,8 +147,8 @@ def test_a_stored_model_keeps_it() -> None:
     again = weights_from_bytes(weights_to_bytes(model))
     for mine, theirs in zip(again.dictionary, model.dictionary, strict=True):
         np.testing.assert_array_equal(mine, theirs)
-    one, other = (m.posterior(training.encoded, all_allowed(N_LABELS)) for m in (again, model))
-    np.testing.assert_array_equal(one.marginals(), other.marginals())
+    first, other = (m.posterior(training.encoded, all_allowed(N_LABELS)) for m in (again, model))
+    np.testing.assert_array_equal(first.marginals(), other.marginals())
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_a_united_dictionary_has_old_words_with_labels_of_the_new_texts_and_new_
     old = TagDictionary(np.array([3, 5], np.uint64), np.array([[True, False], [False, True]]))
     new = TagDictionary(np.array([5, 7], np.uint64), np.array([[True, False], [True, True]]))
     tokens, gold = np.array([0, 1, 2], np.int32), np.array([1, MISSING, 0], np.int32)
-    found = new.united(old, np.array([3, 5, 7], np.uint64), tokens, gold)
-    assert found.words.tolist() == [3, 5, 7]
-    assert found.allowed.tolist() == [[True, True], [False, True], [True, True]]
+    result = new.united(old, np.array([3, 5, 7], np.uint64), tokens, gold)
+    assert result.words.tolist() == [3, 5, 7]
+    assert result.allowed.tolist() == [[True, True], [False, True], [True, True]]
     assert old.allowed.tolist() == [[True, False], [False, True]]

@@ -72,11 +72,11 @@ def test_system_seed_and_the_seed_of_the_optimizer(run: Run, configure: Any, pat
 
 
 def test_every_optimizer_with_a_seed_takes_it() -> None:
-    found = [make() for name, make in optimizers.get_all().items() if name.startswith("spacy_crfseq.")]
-    drawing = [optimizer for optimizer in found if hasattr(optimizer, "seed")]
+    result = [make() for name, make in optimizers.get_all().items() if name.startswith("spacy_crfseq.")]
+    drawing = [optimizer for optimizer in result if hasattr(optimizer, "seed")]
     assert len(drawing) >= 7
     assert all(optimizer.seed is None and seeded(optimizer, 3).seed == 3 for optimizer in drawing)
-    assert all(seeded(optimizer, 3) is optimizer for optimizer in found if optimizer not in drawing)
+    assert all(seeded(optimizer, 3) is optimizer for optimizer in result if optimizer not in drawing)
 
 
 def test_impossible_seeds(train_on: Run) -> None:

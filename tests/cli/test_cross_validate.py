@@ -66,11 +66,11 @@ def test_sharing_the_encoded_corpus_changes_nothing(
     for shared in (True, False):
         monkeypatch.setattr(sys.modules[each_fold.__module__], "can_share", lambda _, shared=shared: shared)
         training = set_up_from(load_config(config, {"paths.train": str(corpus.train)}))
-        found = [
+        result = [
             (fold.scores["ents_f"], training.to_train["crf_ner"].doc_model.n_active) for fold in each_fold(training, 3)
         ]
-        scores.append([score for score, _ in found])
-        sizes.append([active for _, active in found])
+        scores.append([score for score, _ in result])
+        sizes.append([active for _, active in result])
     assert scores[0] == pytest.approx(scores[1])
     assert sizes[0] == sizes[1]
 
@@ -134,13 +134,13 @@ def test_planted_mistakes_are_on_top(run: Run, tmp_path: Path) -> None:
     asked = f"--no-cost --json --cross-validate 5 -n {2 * len(planted)}"
     report = json.loads(worked(run("debug-data", path, "--config", config, asked)).stdout)
     suspects = report["label_errors"]["worst"]["crf_ner"]
-    lines = [int(one["where"].rpartition(":")[2]) for one in suspects]
+    lines = [int(suspect["where"].rpartition(":")[2]) for suspect in suspects]
     hits = [{i for i, (first, last) in enumerate(planted) if first - 2 <= line <= last} for line in lines]
-    found = set[int]().union(*hits)
+    result = set[int]().union(*hits)
     assert len(planted) > 20
-    assert len(found) > 0.7 * len(planted)  # of about 500 entities
+    assert len(result) > 0.7 * len(planted)  # of about 500 entities
     assert sum(map(bool, hits[: len(planted)])) > 0.4 * len(planted)
-    odds = [one["log_odds"] for one in suspects]
+    odds = [suspect["log_odds"] for suspect in suspects]
     assert odds == sorted(odds, reverse=True)
     assert report["label_errors"]["folds"] == 5
 

@@ -602,10 +602,10 @@ def test_a_killed_run_ends_as_one_that_was_not(
     assert not (output / CHECKPOINT).exists()
     assert iterations(output) == iterations(tmp_path / "whole")
     for model in ("model-best", "model-last"):
-        one, other = (spacy.load(folder / model) for folder in (output, tmp_path / "whole"))
+        first, other = (spacy.load(folder / model) for folder in (output, tmp_path / "whole"))
         for name in NAMES:
-            assert one.get_pipe(name).to_bytes() == other.get_pipe(name).to_bytes()
-        assert one.meta["performance"] == other.meta["performance"]
+            assert first.get_pipe(name).to_bytes() == other.get_pipe(name).to_bytes()
+        assert first.meta["performance"] == other.meta["performance"]
 
 
 def test_resume_without_a_checkpoint_is_refused(run: Run, train_on: Run, tmp_path: Path) -> None:

@@ -114,5 +114,5 @@ def test_transition_tables_are_found_by_other_names_of_schemes(name: str, scheme
         "I-X",
         *(["E-X", "S-X"] if scheme == "IOBES" else ["L-X", "U-X"] if scheme == "BILUO" else []),
     ]
-    for found, expected in zip(transition_table(labels, name), transition_table(labels, scheme), strict=True):
-        assert np.array_equal(found, expected)
+    for actual, expected in zip(transition_table(labels, name), transition_table(labels, scheme), strict=True):
+        assert np.array_equal(actual, expected)

@@ -48,20 +48,20 @@ def values_of(plugin: Any, docs: list[Any]) -> dict[str, Any]:
         return {name: [function(token.text) for doc in docs for token in doc] for name, function in functions}
     if isinstance(plugin, LabelAttributes):
         labels = np.arange(sum(map(len, docs)), dtype=np.int32) % 2
-        found = plugin.read_labels("MINE", docs, labels, ["O", "B-PER"])
+        read = plugin.read_labels("MINE", docs, labels, ["O", "B-PER"])
     else:
-        found = plugin.read("MINE", docs)
-    return {name: [values.tolist() for values in sets] for name, sets in found.items()}
+        read = plugin.read("MINE", docs)
+    return {name: [values.tolist() for values in sets] for name, sets in read.items()}
 
 
 def test_templates_use_the_attributes_of_the_block(block: dict[str, Any]) -> None:
     plugin = make(block)
     assert isinstance(plugin, WordAttributes | DocAttributes | LabelAttributes)
-    found = FeatureSet(("LOWER[0]",)).with_attributes({"mine": plugin})
-    own = {*found.functions, *found.set_names}
+    result = FeatureSet(("LOWER[0]",)).with_attributes({"mine": plugin})
+    own = {*result.functions, *result.set_names}
     assert own
     assert all(name.startswith("MINE") for name in own)
-    read = {part.attribute for template in found.plans()[0].templates for part in template.parts}
+    read = {part.attribute for template in result.plans()[0].templates for part in template.parts}
     assert own <= read
 
 
@@ -70,14 +70,14 @@ def test_values_are_read_at_every_token_and_have_texts(block: dict[str, Any]) ->
     docs = [bare_doc(nlp, []), *inputs(nlp, "crf_ner"), bare_doc(nlp, [])]
     features = FeatureSet(("LOWER[0]",)).with_attributes({"mine": make(block)})
     strings: dict[int, str] = {}
-    found = read_docs(docs, (), features=features, strings=strings)
-    for sets in found.text.sets.values():
+    result = read_docs(docs, (), features=features, strings=strings)
+    for sets in result.text.sets.values():
         assert len(sets.keys) == sum(len(doc) for doc in docs)
         assert set(sets.values.tolist()) <= strings.keys()
     for function in features.functions.values():
         assert {function(token.text) for doc in docs for token in doc} - {None, ""}
     labels = np.zeros(sum(len(doc) for doc in docs), np.int32)
-    for sets in with_labels(found, docs, features, labels, ["O"], strings).text.sets.values():
+    for sets in with_labels(result, docs, features, labels, ["O"], strings).text.sets.values():
         assert len(sets.keys) == len(labels)
         assert set(sets.values.tolist()) <= strings.keys()
     for nothing in ([], [bare_doc(nlp, [])]):

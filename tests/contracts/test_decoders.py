@@ -97,8 +97,8 @@ def most_labels_right(scores: Scores, path: np.ndarray, paths: np.ndarray) -> tu
 
 def most_probable_by_steps(scores: Scores, path: np.ndarray, paths: np.ndarray) -> tuple[float, float]:
     """Return the log-probability of a path in a chain of softmaxes, and that of the best of all allowed ones [P, n]."""
-    found, expected = (reference.local_log_probabilities(scores, labels) for labels in (path[None], paths))
-    return found[0], expected.max()
+    actual, expected = (reference.local_log_probabilities(scores, labels) for labels in (path[None], paths))
+    return actual[0], expected.max()
 
 
 @pytest.mark.parametrize(
@@ -116,13 +116,13 @@ def test_the_best_of_all_allowed_paths(name: str, values: Any, local: bool, prob
     labels = decoder(problem.scores, problem.batch.offsets, constraints, allowed)
     for first, last in problem.sequence_bounds():
         if last > first:
-            one, here = reference.sequence(problem.scores, first, last), allowed[first:last]
-            masked = reference.masked(one, constraints.start, constraints.step, constraints.end, here)
-            paths = reference.all_paths(*one.emissions.shape)
+            sequence, here = reference.sequence(problem.scores, first, last), allowed[first:last]
+            masked = reference.masked(sequence, constraints.start, constraints.step, constraints.end, here)
+            paths = reference.all_paths(*sequence.emissions.shape)
             paths = paths[[is_allowed(path.tolist(), constraints, here) for path in paths]]
             # softmaxes are those of all labels: what is forbidden is forbidden to the path alone
-            found, expected = values(one if local else masked, labels[first:last], paths)
-            assert found == pytest.approx(expected, rel=1e-5, abs=1e-3)
+            actual, expected = values(sequence if local else masked, labels[first:last], paths)
+            assert actual == pytest.approx(expected, rel=1e-5, abs=1e-3)
 
 
 @EVERY_DECODER

@@ -44,8 +44,8 @@ def test_labels_have_probabilities_whatever_sources_say(
     assert not rules.start.all() or (shares > 0).all()
     assert (shares[votes.offsets[:-1][np.diff(votes.offsets) > 0]][:, ~rules.start] == 0).all()
     again = method(votes, rules)
-    for one, other in zip(model, again, strict=True):
-        np.testing.assert_equal(one, other)
+    for first, other in zip(model, again, strict=True):
+        np.testing.assert_equal(first, other)
     for old, array in zip(before, [array for array in votes if isinstance(array, np.ndarray)], strict=True):
         np.testing.assert_array_equal(old, array)
 
@@ -64,9 +64,9 @@ def test_votes_of_each_source_have_probabilities_given_the_true_label(method: La
 def test_known_labels_are_certain_and_others_are_not(method: LabelModelMethod, rules: Constraints) -> None:
     votes, gold = some_votes(1, 3, [4, 2]), np.array([0, 1, MISSING, 0, MISSING, 0], np.int32)
     shares = method(votes, rules, gold).lattice(votes, gold).marginals()
-    known = gold != MISSING
-    np.testing.assert_allclose(shares[known, gold[known]], 1)
-    assert (shares[~known].max(1) < 1).all()
+    certain = gold != MISSING
+    np.testing.assert_allclose(shares[certain, gold[certain]], 1)
+    assert (shares[~certain].max(1) < 1).all()
 
 
 @EVERY_METHOD

@@ -161,11 +161,11 @@ def test_totals_of_parts_add_up_and_give_the_loss_of_the_whole(loss: Any, proble
     totals: Any = 0.0
     parts = []
     for n, (first, last) in enumerate(problem.sequence_bounds()):
-        one = read.only(n)
-        parts.append(Problem(one.scores, one.batch._replace(inputs=read.batch.inputs[first:last])))
+        text = read.only(n)
+        parts.append(Problem(text.scores, text.batch._replace(inputs=read.batch.inputs[first:last])))
         totals = totals + bound.totals(*parts[-1])
-    found, slope = bound.at(totals if parts else bound.totals(*read), 3.0)
-    assert found == pytest.approx(3 * value, abs=1e-9)
+    bounded, slope = bound.at(totals if parts else bound.totals(*read), 3.0)
+    assert bounded == pytest.approx(3 * value, abs=1e-9)
     for part, (first, last) in zip(parts, problem.sequence_bounds(), strict=True):
         part_gradient = part.scores.zeros_like()
         slope(*part, part_gradient)
@@ -250,8 +250,8 @@ def test_both_kinds_of_transitions_agree(loss: Loss, problem: Problem) -> None:
 def test_a_loss_that_gives_likelihood_is_a_sum_of_phi(loss: Any, problem: Problem) -> None:
     nll = np.zeros(len(problem.batch.weights))
     for n, (first, last) in enumerate(problem.sequence_bounds()):
-        one, gold = reference.sequence(problem.scores, first, last), problem.batch.gold[first:last]
-        nll[n] = reference.log_partition(one) - reference.log_partition(one, gold)
+        sequence, gold = reference.sequence(problem.scores, first, last), problem.batch.gold[first:last]
+        nll[n] = reference.log_partition(sequence) - reference.log_partition(sequence, gold)
     phi, slope = loss.phi(nll)
     value, _ = evaluate(loss, problem)
     assert value == pytest.approx(float(problem.batch.weights @ phi), rel=1e-9, abs=1e-9)
@@ -294,12 +294,12 @@ def test_any_function_of_the_likelihood(problem: Problem) -> None:
 @given(problems(candidates=True))
 def test_a_set_of_all_labels_is_a_missing_one_and_a_set_of_one_a_label(loss: Loss, problem: Problem) -> None:
     n_labels = problem.scores.emissions.shape[1]
-    known = problem.without_candidates().batch
+    definite = problem.without_candidates().batch
     sets = np.concatenate([np.eye(n_labels, dtype=np.bool_), np.ones((1, n_labels), np.bool_)])
-    numbers = np.where(known.gold >= 0, known.gold, n_labels)
-    gold = np.where(numbers % 2, known.gold, MISSING - 1 - numbers).astype(np.int32)
-    same = Problem(problem.scores, known._replace(gold=gold, candidates=Candidates(sets)))
-    value, gradient = evaluate(loss, Problem(problem.scores, known))
+    numbers = np.where(definite.gold >= 0, definite.gold, n_labels)
+    gold = np.where(numbers % 2, definite.gold, MISSING - 1 - numbers).astype(np.int32)
+    same = Problem(problem.scores, definite._replace(gold=gold, candidates=Candidates(sets)))
+    value, gradient = evaluate(loss, Problem(problem.scores, definite))
     same_value, same_gradient = evaluate(loss, same)
     assert same_value == pytest.approx(value, rel=1e-9, abs=1e-9)
     for array, wanted in zip(same_gradient, gradient, strict=True):
@@ -317,8 +317,8 @@ def test_losses_of_best_paths_and_margins_equal_their_definitions(name: str, cos
     for n, (first, last) in enumerate(problem.sequence_bounds()):
         gold = problem.batch.gold[first:last].tolist()
         if any(label >= 0 for label in gold):
-            one = reference.sequence(problem.scores, first, last)
-            expected += problem.batch.weights[n] * defined(one, gold, cost)
+            sequence = reference.sequence(problem.scores, first, last)
+            expected += problem.batch.weights[n] * defined(sequence, gold, cost)
     value, gradient = evaluate(loss, problem)
     assert value == pytest.approx(expected, rel=1e-4, abs=1e-3)
     assert all(np.isfinite(array).all() for array in gradient)
@@ -336,10 +336,10 @@ def test_losses_with_costs_by_label_equal_their_definitions(kind: Any, problem: 
         table[g, k] = max(named, default=0.5)
     value = 0.0
     for n, (first, last) in enumerate(problem.sequence_bounds()):
-        one, gold_labels = reference.sequence(problem.scores, first, last), problem.batch.gold[first:last].tolist()
-        paths, scores = reference.completions(one)
+        sequence, gold_labels = reference.sequence(problem.scores, first, last), problem.batch.gold[first:last].tolist()
+        paths, scores = reference.completions(sequence)
         costs = sum((table[g, paths[:, t]] for t, g in enumerate(gold_labels) if g >= 0), start=np.zeros(len(paths)))
-        agreeing = reference.completions(one, gold_labels)[1]
+        agreeing = reference.completions(sequence, gold_labels)[1]
         if kind is SoftmaxMargin:
             value += problem.batch.weights[n] * (reference.log_sum(scores + costs) - reference.log_sum(agreeing))
         elif any(label >= 0 for label in gold_labels):
@@ -393,10 +393,10 @@ def test_hinge_bounds_the_perceptron_and_softmax_margin_both(problem: Problem) -
     names = ("Perceptron", "Hinge", "SoftmaxMargin")
     values = [evaluate(registry.losses.get(f"spacy_crfseq.{name}.v1")(), problem)[0] for name in names]
     log_loss = evaluate(registry.losses.get("spacy_crfseq.SequentialLog.v1")(), problem)[0]
-    known = (problem.batch.gold >= 0).all()
+    labelled = (problem.batch.gold >= 0).all()
     assert values[0] <= values[1] + 1e-9
     assert log_loss <= values[2] + 1e-9
-    assert not known or values[1] <= values[2] + 1e-9
+    assert not labelled or values[1] <= values[2] + 1e-9
 
 
 @given(problems(dtypes=(np.float32, np.float64)))
@@ -404,14 +404,14 @@ def test_the_joint_log_loss_sums_over_the_labellings_that_agree(problem: Problem
     value, gradient = evaluate(LOSSES["spacy_crfseq.JointLog.v1"], problem)
     expected, counts = 0.0, np.zeros_like(problem.scores.emissions)
     for n, (first, last) in enumerate(problem.sequence_bounds()):
-        one, gold, weight = (
+        sequence, gold, weight = (
             reference.sequence(problem.scores, first, last),
             problem.batch.gold[first:last],
             problem.batch.weights[n],
         )
         if last > first:
-            expected -= weight * reference.log_partition(one, gold)
-            counts[first:last] = weight * reference.expectations(one, gold).emissions
+            expected -= weight * reference.log_partition(sequence, gold)
+            counts[first:last] = weight * reference.expectations(sequence, gold).emissions
     assert value == pytest.approx(expected, rel=1e-5, abs=1e-5)
     np.testing.assert_allclose(gradient.emissions, -counts, atol=1e-5)
 

@@ -25,8 +25,8 @@ TIGHT = {"tolerance": 1e-13, "gradient_tolerance": 1e-8, "max_iterations": 500}
 def make(name: str, **settings: Any) -> Optimizer:
     """Return a registered optimizer with those of `settings` that it has; boosting's searches take long."""
     constructor = registry.optimizers.get(name)
-    known = signature(constructor).parameters
-    return constructor(**{key: value for key, value in ({"rounds": 10} | settings).items() if key in known})
+    parameters = signature(constructor).parameters
+    return constructor(**{key: value for key, value in ({"rounds": 10} | settings).items() if key in parameters})
 
 
 def minimising(penalties: set[str], *, online: bool) -> list[str]:
@@ -34,8 +34,10 @@ def minimising(penalties: set[str], *, online: bool) -> list[str]:
     optimizers = {name: make(name) for name in registry.optimizers.get_all()}
     return [
         name
-        for name, one in optimizers.items()
-        if one.online == online and one.requires <= SequentialLog().provides and one.penalties & penalties
+        for name, optimizer in optimizers.items()
+        if optimizer.online == online
+        and optimizer.requires <= SequentialLog().provides
+        and optimizer.penalties & penalties
     ]
 
 
@@ -236,6 +238,6 @@ def test_epochs_before_exact_training_lead_to_the_same_optimum(name: str) -> Non
     plain, near = (make(name, epochs=epochs, **TIGHT) for epochs in (0, 3))
     reports = [run(optimizer, training)[1] for optimizer in (plain, near)]
     assert reports[1][0].value < reports[0][0].value
-    assert [found[-1].value for found in reports] == pytest.approx([minimum] * 2, rel=1e-9)
+    assert [report[-1].value for report in reports] == pytest.approx([minimum] * 2, rel=1e-9)
     start = np.full(training.layout.size, 0.01)
     assert run(plain, training, start=start)[1] == run(near, training, start=start)[1]

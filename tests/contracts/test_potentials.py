@@ -140,16 +140,16 @@ def make_case(kinds: str, seed: int = 5) -> Case:
     linear.zero_frozen(theta[0])
     total = plain_scores(linear.layout, theta[0], encoded)
     for kind in kinds.lstrip("lp"):
-        one: Any = TokenScores(FixedTable() if kind == "t" else Dense(), L)
+        potential: Any = TokenScores(FixedTable() if kind == "t" else Dense(), L)
         if kind == "v":
-            one = make_vectors(encoded).potential(L, 1)
-        part = rng.standard_normal(one.size)
-        small.append(one)
+            potential = make_vectors(encoded).potential(L, 1)
+        part = rng.standard_normal(potential.size)
+        small.append(potential)
         theta.append(part)
         if kind == "v":
             more = emission_scores(vector_columns(encoded), part)
         else:
-            more = one.plugin.forward(part, encoded.inputs[0], encoded.offsets, L)[0]
+            more = potential.plugin.forward(part, encoded.inputs[0], encoded.offsets, L)[0]
         total = add_scores(total, more)
     data = training.objective.data._replace(encoded=encoded)
     return Case(Sum(linear, small) if small else linear, data, np.concatenate(theta), total)
@@ -164,9 +164,9 @@ def cut(scores: Scores, offsets: Offsets, part: tuple[int, int]) -> Scores:
     return scores._replace(emissions=scores.emissions[tokens], transitions=transitions)
 
 
-def assert_same_scores(found: Scores, expected: Scores) -> None:
+def assert_same_scores(actual: Scores, expected: Scores) -> None:
     inner = slice(1, None) if len(expected.transitions) > 1 else slice(None)  # before the first token there is none
-    for name, a, b in zip(Scores._fields, found, expected, strict=True):
+    for name, a, b in zip(Scores._fields, actual, expected, strict=True):
         rows = inner if name == "transitions" and len(b) > 1 else slice(None)
         np.testing.assert_allclose(a[rows], b[rows], atol=1e-12, err_msg=name)
 
@@ -226,13 +226,13 @@ def test_backprops_give_the_gradient(kinds: str) -> None:
 
     expected = finite_differences(value, case.theta)
     case.potential.zero_frozen(expected)
-    passes, found = case.potential.passes(text, 1), np.zeros_like(case.theta)
-    passes.begin(case.theta, found)
+    passes, sums = case.potential.passes(text, 1), np.zeros_like(case.theta)
+    passes.begin(case.theta, sums)
     passes.forward(whole)[1](d)
     passes.flush()
     passes.finish()
-    case.potential.zero_frozen(found)
-    np.testing.assert_allclose(found, expected, atol=1e-7)
+    case.potential.zero_frozen(sums)
+    np.testing.assert_allclose(sums, expected, atol=1e-7)
 
     batches, stepped = case.potential.batches(), np.zeros_like(case.theta)
     batches.load(text)
@@ -287,9 +287,9 @@ def test_real_values_reach_the_optimum_of_an_enumeration() -> None:
     oracle: Any = Oracle(vector_columns(case.data.encoded), case.data.batch(0, case.data.n_sequences))
     expected, value = newton_optimum(oracle)
     made = Objective(case.potential, [Term(case.data, SequentialLog())], L2(1.0))
-    found = fit(made, LBFGS(tolerance=0, gradient_tolerance=1e-12), np.zeros(case.potential.size)).best
-    assert oracle.value(found[-len(expected) :]) == pytest.approx(value, abs=1e-9)
-    np.testing.assert_allclose(found[-len(expected) :], expected, atol=1e-7)
+    actual = fit(made, LBFGS(tolerance=0, gradient_tolerance=1e-12), np.zeros(case.potential.size)).best
+    assert oracle.value(actual[-len(expected) :]) == pytest.approx(value, abs=1e-9)
+    np.testing.assert_allclose(actual[-len(expected) :], expected, atol=1e-7)
 
 
 def test_methods_that_work_on_single_weights_refuse_sums() -> None:

@@ -24,9 +24,9 @@ Spans = Sequence[tuple[int, int, str]]
 
 
 def prodigy(text: str, spans: Spans, **keys: Any) -> dict[str, Any]:
-    found = [{"start": s, "end": e, "token_start": 0, "token_end": 0, "label": label} for s, e, label in spans]
+    entries = [{"start": s, "end": e, "token_start": 0, "token_end": 0, "label": label} for s, e, label in spans]
     hashes = {"_input_hash": 1, "_task_hash": -2, "_is_binary": False, "_view_id": "ner_manual", "answer": "accept"}
-    return {"text": text, "meta": {}, "tokens": [], "spans": found, **hashes, **keys}
+    return {"text": text, "meta": {}, "tokens": [], "spans": entries, **hashes, **keys}
 
 
 def doccano(text: str, spans: Spans, **keys: Any) -> dict[str, Any]:
@@ -34,8 +34,8 @@ def doccano(text: str, spans: Spans, **keys: Any) -> dict[str, Any]:
 
 
 def relations(text: str, spans: Spans) -> dict[str, Any]:
-    found = [{"id": i, "label": label, "start_offset": s, "end_offset": e} for i, (s, e, label) in enumerate(spans)]
-    return {"id": 7, "text": text, "entities": found, "relations": [{"id": 0, "from_id": 0, "to_id": 1, "type": "x"}]}
+    entries = [{"id": i, "label": label, "start_offset": s, "end_offset": e} for i, (s, e, label) in enumerate(spans)]
+    return {"id": 7, "text": text, "entities": entries, "relations": [{"id": 0, "from_id": 0, "to_id": 1, "type": "x"}]}
 
 
 def studio(text: str, spans: Spans, data: dict[str, Any] | None = None, **keys: Any) -> dict[str, Any]:
@@ -49,9 +49,9 @@ def studio(text: str, spans: Spans, data: dict[str, Any] | None = None, **keys: 
 
 
 def json_min(text: str, spans: Spans, data: dict[str, Any] | None = None) -> dict[str, Any]:
-    found = [{"start": s, "end": e, "text": text[s:e], "labels": [label]} for s, e, label in spans]
+    entries = [{"start": s, "end": e, "text": text[s:e], "labels": [label]} for s, e, label in spans]
     fields = {"annotator": 1, "annotation_id": 9, "created_at": "2021-03-09T21:52:49Z", "updated_at": "2021"}
-    return {**(data or {}), "text": text, "id": 1, "label": found, **fields, "lead_time": 4.2}
+    return {**(data or {}), "text": text, "id": 1, "label": entries, **fields, "lead_time": 4.2}
 
 
 TOOLS: dict[str, Callable[..., dict[str, Any]]] = {
@@ -197,10 +197,10 @@ def counted(tool: str, text: str, *spans: tuple[int, int], in_utf16: bool) -> di
     """Return a record whose spans come with their text, in Python's positions or in UTF-16."""
     units = [len(text[:i].encode("utf-16-le")) // 2 for i in range(len(text) + 1)]
     record = TOOLS[tool](text, [(*span, "PER") for span in spans])
-    found = {"studio": lambda: [r["value"] for r in record["annotations"][0]["result"][:-1]]}.get(
+    entries = {"studio": lambda: [r["value"] for r in record["annotations"][0]["result"][:-1]]}.get(
         tool, lambda: record["spans" if tool == "prodigy" else "label"]
     )()
-    for span, (start, end) in zip(found, spans, strict=True):
+    for span, (start, end) in zip(entries, spans, strict=True):
         span["text"] = text[start:end]
         if in_utf16:
             span |= {"start": units[start], "end": units[end]}

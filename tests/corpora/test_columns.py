@@ -36,10 +36,10 @@ TEXT = "He PRP B-NP\nran VBD B-VP\n\nIt PRP B-NP\n"
 
 @pytest.fixture
 def read(write: Write) -> Read:
-    def found(text: str | bytes, columns: list[str] = COLUMNS, **settings: str) -> list[Sentence]:
+    def sentences_of(text: str | bytes, columns: list[str] = COLUMNS, **settings: str) -> list[Sentence]:
         return list(read_columns(write(text), columns, **settings))
 
-    return found
+    return sentences_of
 
 
 def test_sentences(read: Read) -> None:
@@ -237,13 +237,13 @@ def test_real_corpora(file: str, preset: str, size: int, tokens: int) -> None:
 @needs_corpora
 def test_the_stray_tag_of_conll2002() -> None:
     path = Path(os.environ["CRFSEQ_DATA"], "conll2002/esp.train")
-    found = []
+    collected = []
     for sentence in read_preset(path, "conll2002"):
         try:
             check_scheme(sentence, "ent", "IOB2", path)
         except FormatError as error:
-            found.append(error)
-    (error,) = found
+            collected.append(error)
+    (error,) = collected
     assert error.line == 221619
     assert "tag 'I-LOC' may not be the first" in str(error)
 
@@ -286,24 +286,24 @@ def test_a_doc_may_be_a_document(nlp: Language, tmp_path: Path) -> None:
     assert [t.tag_ for t in second.reference] == ["RB"]
 
 
-def starts(found: Sequence[Example]) -> list[list[bool | None]]:
+def starts(corpus: Sequence[Example]) -> list[list[bool | None]]:
     """Return the sentence starts of predicted docs, which their reference docs share."""
-    for example in found:
+    for example in corpus:
         assert [t.is_sent_start for t in example.reference] == [t.is_sent_start for t in example.predicted]
-    return [[t.is_sent_start for t in example.predicted] for example in found]
+    return [[t.is_sent_start for t in example.predicted] for example in corpus]
 
 
 def test_joined_sentences(nlp: Language, tmp_path: Path) -> None:
     path = saved(tmp_path, FILE)
-    one = [True]
+    begun = [True]
     joined, plain = [True, None, None, None, None, None], [True, False, False, False, True, False]
-    assert starts(read_docs(nlp, path, joined=1.0)) == [joined, one]  # not beyond the document
-    assert starts(read_docs(nlp, path, joined=1.0, twice=True)) == [plain, joined, one, one]
+    assert starts(read_docs(nlp, path, joined=1.0)) == [joined, begun]  # not beyond the document
+    assert starts(read_docs(nlp, path, joined=1.0, twice=True)) == [plain, joined, begun, begun]
     first, *_ = read_docs(nlp, path, joined=1.0)
     assert ents(first.reference) == [(1, 3, "ORG"), (4, 5, "PER"), (5, 6, "PER")]
     in_document = [True, False, False, False, False, False]
-    assert starts(read_docs(nlp, path, joined=1.0, unit="document")) == [in_document, one]
-    assert starts(read_docs(nlp, path, joined=1.0, unit="document", twice=True)) == [plain, in_document, one, one]
+    assert starts(read_docs(nlp, path, joined=1.0, unit="document")) == [in_document, begun]
+    assert starts(read_docs(nlp, path, joined=1.0, unit="document", twice=True)) == [plain, in_document, begun, begun]
     assert len(list(create_conllu_reader(saved(tmp_path, CONLLU), joined=1.0, twice=True)(nlp))) == 4
 
 
@@ -335,10 +335,10 @@ def test_a_file_without_sentences_is_refused_by_name(
 
 def test_a_share_of_the_sentences_is_joined(nlp: Language, tmp_path: Path) -> None:
     path = saved(tmp_path, "a O\n\n" * 400)
-    found = read_docs(nlp, path, ["word", "ent"], joined=0.3)
-    assert 250 < len(found) < 310
-    assert sum(len(example.reference) for example in found) == 400
-    assert [e.text for e in found] == [e.text for e in read_docs(nlp, path, ["word", "ent"], joined=0.3)]
+    docs = read_docs(nlp, path, ["word", "ent"], joined=0.3)
+    assert 250 < len(docs) < 310
+    assert sum(len(example.reference) for example in docs) == 400
+    assert [e.text for e in docs] == [e.text for e in read_docs(nlp, path, ["word", "ent"], joined=0.3)]
 
 
 def test_weighted_sentences_stay_apart(nlp: Language, tmp_path: Path) -> None:
@@ -348,7 +348,7 @@ def test_weighted_sentences_stay_apart(nlp: Language, tmp_path: Path) -> None:
 
 def test_passages_are_sentences_in_a_row_of_one_document(nlp: Language, tmp_path: Path) -> None:
     text = "-DOCSTART- O\n\n" + "a O\n\n" * (PASSAGE + 1) + "-DOCSTART- O\n\n" + "b O\n\n"
-    docs = [one.predicted for one in read_docs(nlp, saved(tmp_path, text), ["word", "ent"], unit="passage")]
+    docs = [example.predicted for example in read_docs(nlp, saved(tmp_path, text), ["word", "ent"], unit="passage")]
     assert [len(doc) for doc in docs] == [PASSAGE, 1, 1]
     assert all(token.is_sent_start for doc in docs for token in doc)
 

@@ -90,8 +90,8 @@ def test_the_lines_of_all_sentences_are_those_of_the_file(tmp_path: Path) -> Non
 def test_the_text_of_a_sentence_tells_its_spaces(tmp_path: Path) -> None:
     """Where ``# text`` has other letters, ``SpaceAfter`` does."""
     rows = row("1", "Al") + row("2-3", "mar") + row("2", "ma") + row("3", "arr") + row("4", ".")
-    known, other = read(tmp_path, f"# text = Al\u00a0mar.\n{rows}\n# text = Al maarr.\n{rows}")
-    assert known.spaces == [True, False, False, True]
+    told, other = read(tmp_path, f"# text = Al\u00a0mar.\n{rows}\n# text = Al maarr.\n{rows}")
+    assert told.spaces == [True, False, False, True]
     assert other.spaces == [True, False, True, True]
 
 

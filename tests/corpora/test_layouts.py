@@ -35,9 +35,9 @@ ENTITIES = "Ada NNP B-PER\nKing NNP I-PER\nsaw VBD O\nOslo NNP B-LOC\n. . O\n\n"
     ],
 )  # fmt: skip
 def test_presets_are_guessed(text: str, name: str, write: Write) -> None:
-    found = guess(write(text))
-    assert found is not None
-    assert found._replace(form=found.form and XMLForm()) == PRESETS[name]
+    layout = guess(write(text))
+    assert layout is not None
+    assert layout._replace(form=layout.form and XMLForm()) == PRESETS[name]
 
 
 @pytest.mark.parametrize(("text", "columns", "scheme", "encoding"), [
@@ -122,8 +122,8 @@ def two_columns(source: Path, target: Path, encoding: str = "utf8", word: str = 
 def test_the_layout_is_that_of_training_or_what_the_file_looks_like(
     command: str, call: Any, dev: Path, tmp_path: Path
 ) -> None:
-    known = worked(call(command, dev))
-    assert "detected" not in known.stderr
+    result = worked(call(command, dev))
+    assert "detected" not in result.stderr
     other = two_columns(dev, tmp_path / "other.data")
     guessed = worked(call(command, other, *(["--force"] if command.split()[-1] in OUTPUTS else [])))
     assert guessed.stderr.count(f"{other}: {READS}") == 1
@@ -153,8 +153,8 @@ def test_raw_text_in_other_encodings(encoding: str, call: Any, tmp_path: Path) -
     result = call("tag M F -o tagged.jsonl", tmp_path / "news.txt", "--strict")
     refused(result, "news.txt:1: byte", "not utf8")
     worked(call("tag M F -o tagged.jsonl --force --strict", tmp_path / "news.txt", f"--encoding {encoding}"))
-    found = [json.loads(line)["text"] for line in (tmp_path / "tagged.jsonl").read_text(encoding="utf8").splitlines()]
-    assert found == texts
+    rows = [json.loads(line)["text"] for line in (tmp_path / "tagged.jsonl").read_text(encoding="utf8").splitlines()]
+    assert rows == texts
 
 
 @pytest.mark.parametrize("depth", [0, 1, 2, 3])

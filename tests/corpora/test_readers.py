@@ -165,9 +165,9 @@ def reader(kind: str, path: Path, **settings: Any) -> tuple[Any, Any]:
     return reader_of("[test]", "corpora.train", nlp), nlp
 
 
-def texts(one: Any, nlp: Any) -> list[list[str]]:
-    found = one.stream(nlp) if hasattr(one, "stream") else one(nlp)
-    return [[token.text for token in getattr(item, "reference", item)] for item in found]
+def texts(source: Any, nlp: Any) -> list[list[str]]:
+    examples = source.stream(nlp) if hasattr(source, "stream") else source(nlp)
+    return [[token.text for token in getattr(item, "reference", item)] for item in examples]
 
 
 @pytest.mark.parametrize("kind", READERS)
@@ -246,9 +246,9 @@ def words(nlp: Language, path: Path, layout: Preset) -> list[str]:
     def marked(docs: Any) -> list[str]:
         return [" ".join("|" * bool(t.is_sent_start) + t.text for t in doc) for doc in docs]
 
-    found = marked(example.predicted for example in read_gold(nlp, path, layout).examples)
-    assert marked(text.doc for text in read_texts(nlp, path, layout)) == found
-    return found
+    result = marked(example.predicted for example in read_gold(nlp, path, layout).examples)
+    assert marked(text.doc for text in read_texts(nlp, path, layout)) == result
+    return result
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -270,7 +270,7 @@ def test_without_marks_a_text_is_a_sentence(tmp_path: Path) -> None:
 
 def test_documents_stream_with_errors(tmp_path: Path) -> None:
     path, layout = file(tmp_path, FILES["iob"].replace("d O", "d") + "\n-DOCSTART- O\n\nf O\n")
-    found = list(read_documents(path, layout, join=True))
-    texts = [[one.words for one in text.sentences] for text in found if isinstance(text, Document)]
+    result = list(read_documents(path, layout, join=True))
+    texts = [[sentence.words for sentence in text.sentences] for text in result if isinstance(text, Document)]
     assert texts == [[["a"], ["b"]], [["e"]], [["f"]]]
-    assert len(found) == 4
+    assert len(result) == 4

@@ -51,5 +51,5 @@ def test_layers_and_parts_of_tokens_of_webanno(lines: list[str], tags: str, tmp_
 
 
 def words_and_signs(text: str) -> tuple[list[str], list[bool]]:
-    found = list(re.finditer(r"(\w+|[^\w\s])(\s?)", text))
-    return [match[1] for match in found], [bool(match[2]) for match in found]
+    matches = list(re.finditer(r"(\w+|[^\w\s])(\s?)", text))
+    return [match[1] for match in matches], [bool(match[2]) for match in matches]

@@ -24,9 +24,9 @@ def mention(text: str, label: str = "X") -> CharSpan:
 
 
 def places(text: str, mode: str, *phrases: str) -> tuple[list[tuple[int, int]], list[str]]:
-    found = match_spans(text, [mention(phrase) for phrase in phrases], mode)
-    assert all(text[span.start : span.end] == span.text for span in found.spans)
-    return sorted((span.start, span.end) for span in found.spans), [reason for _, reason in found.unmatched]
+    matches = match_spans(text, [mention(phrase) for phrase in phrases], mode)
+    assert all(text[span.start : span.end] == span.text for span in matches.spans)
+    return sorted((span.start, span.end) for span in matches.spans), [reason for _, reason in matches.unmatched]
 
 
 @pytest.mark.parametrize(
@@ -48,12 +48,12 @@ def places(text: str, mode: str, *phrases: str) -> tuple[list[tuple[int, int]], 
     ],
 )
 def test_a_phrase_is_found_however_it_is_written(text: str, phrase: str, place: str) -> None:
-    found = text.index(place)
-    assert places(text, "all", phrase) == ([(found, found + len(place))], [])
+    start = text.index(place)
+    assert places(text, "all", phrase) == ([(start, start + len(place))], [])
 
 
 @pytest.mark.parametrize(
-    ("mode", "phrases", "found", "reasons"),
+    ("mode", "phrases", "matches", "reasons"),
     [
         ("all", ["Paris"], [(0, 5), (16, 21), (34, 39)], []),
         ("all", ["Paris", "New Paris"], [(0, 5), (16, 21), (30, 39)], []),
@@ -72,18 +72,18 @@ def test_a_phrase_is_found_however_it_is_written(text: str, phrase: str, place: 
     ],
 )
 def test_modes_choose_among_occurrences(
-    mode: str, phrases: list[str], found: list[tuple[int, int]], reasons: list[str]
+    mode: str, phrases: list[str], matches: list[tuple[int, int]], reasons: list[str]
 ) -> None:
-    assert places(TWICE, mode, *phrases) == (found, reasons)
+    assert places(TWICE, mode, *phrases) == (matches, reasons)
 
 
 @given(st.text("aÄß \u0301\u00ad-'B", max_size=12), st.lists(st.text("aÄß \u0301\u00ad-'B", max_size=4), max_size=4))
 def test_every_mention_has_a_place_or_a_reason(text: str, phrases: list[str]) -> None:
     mentions = [mention(phrase, str(number)) for number, phrase in enumerate(phrases)]
     for mode in ("all", "first", "order"):
-        found = match_spans(text, mentions, mode)
-        assert all(0 <= span.start < span.end <= len(text) for span in found.spans)
-        with_place, without = {span.label for span in found.spans}, {span.label for span, _ in found.unmatched}
+        result = match_spans(text, mentions, mode)
+        assert all(0 <= span.start < span.end <= len(text) for span in result.spans)
+        with_place, without = {span.label for span in result.spans}, {span.label for span, _ in result.unmatched}
         assert not with_place & without
         assert with_place | without == {span.label for span in mentions}
 

@@ -272,7 +272,7 @@ def test_offsets_of_arrow_beyond_the_end_of_the_file_are_refused(tmp_path: Path)
 
 def of_scores(folder: Path, *scores: float | None) -> Path:
     spans = [span(0, 3, "PER", score) for score in scores]
-    return write(folder / "a.jsonl", *({"text": TEXT, "entities": [one]} for one in spans))
+    return write(folder / "a.jsonl", *({"text": TEXT, "entities": [entity]} for entity in spans))
 
 
 @pytest.mark.parametrize(

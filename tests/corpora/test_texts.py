@@ -21,11 +21,11 @@ def test_every_layout_is_read(tmp_path: Path) -> None:
         file.write('{"text": "a third"}\n')
     (tmp_path / "c.conll").write_text("Ada NNP B-NP O\nruns VBZ B-VP O\n\n")
     DocBin(docs=[gold_doc(nlp, SENTENCES[0])]).to_disk(tmp_path / "d.spacy")
-    found = list(create_text_reader(tmp_path)(nlp))
+    result = list(create_text_reader(tmp_path)(nlp))
     words = ["one text", "another text", "a third", "Ada runs", "Anna lives in New York ."]
-    assert [example.predicted.text.strip() for example in found] == words
+    assert [example.predicted.text.strip() for example in result] == words
     assert not any(
-        doc.has_annotation(name) for example in found for doc in (example.reference,) for name in ("TAG", "ENT_IOB")
+        doc.has_annotation(name) for example in result for doc in (example.reference,) for name in ("TAG", "ENT_IOB")
     )
     assert len(list(create_text_reader(tmp_path, limit=2)(nlp))) == 2
     assert len(list(create_text_reader(tmp_path / "a.txt", format="txt", encoding="latin-1")(nlp))) == 2

@@ -89,7 +89,7 @@ def test_errors_name_the_line_and_reading_goes_on(content: str, line: int, messa
     assert error.value.line == line
     errors: list[FormatError] = []
     assert len(list(read_xml(path, XMLForm("s"), errors.append))) == content.count("<a>x</a></s>") + ("z" in content)
-    assert [str(one) for one in errors] == [str(error.value)]
+    assert [str(reported) for reported in errors] == [str(error.value)]
 
 
 @pytest.mark.parametrize(("text", "form", "message"), [

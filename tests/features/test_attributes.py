@@ -62,11 +62,11 @@ class Places:
 
 
 def test_attributes_are_added_to_a_feature_set() -> None:
-    found = FeatureSet(("LOWER[0]",)).with_attributes({"city": Classes(), "place": Places()})
-    assert found.templates == ("LOWER[0]", "CITY[-1..1]", "PLACE[0]")
-    assert found.functions["CITY"]("Rome") == "city"
-    assert [len(plan.templates) for plan in found.plans()] == [5, 0]
-    assert found.set_names == {"PLACE"}
+    result = FeatureSet(("LOWER[0]",)).with_attributes({"city": Classes(), "place": Places()})
+    assert result.templates == ("LOWER[0]", "CITY[-1..1]", "PLACE[0]")
+    assert result.functions["CITY"]("Rome") == "city"
+    assert [len(plan.templates) for plan in result.plans()] == [5, 0]
+    assert result.set_names == {"PLACE"}
 
 
 @pytest.mark.parametrize(("blocks", "message"), [
@@ -107,7 +107,7 @@ def test_a_model_stores_the_data_of_its_attributes() -> None:
     pipe.fit()
     other.from_bytes(pipe.to_bytes())
     assert other.method.attributes["city"].known == {"rome": "city", "today": "day"}
-    assert any("CITY[0]=city" in name for found in other.doc_model.largest_names() for name in found.values())
+    assert any("CITY[0]=city" in name for largest in other.doc_model.largest_names() for name in largest.values())
     with pytest.raises(ModelFileError, match=r"\['city'\], but the config names \['town'\]"):
         _component("town").get_pipe("crf_ner").from_bytes(pipe.to_bytes())
 
@@ -150,8 +150,8 @@ def test_values_are_those_of_a_search(rows: list[list[tuple[str, bool]]], window
     docs, strings = [_doc(row) for row in rows], dict[int, str]()
     plugin = DocumentWords(window, most)
     (sets,) = plugin.read("DOC", docs, strings).values()
-    found = [[strings[v] for v in sets.values[b:e].tolist()] for b, e in zip(sets.ptr, sets.ptr[1:], strict=False)]
-    assert list(map(sorted, found)) == [
+    result = [[strings[v] for v in sets.values[b:e].tolist()] for b, e in zip(sets.ptr, sets.ptr[1:], strict=False)]
+    assert list(map(sorted, result)) == [
         sorted(_expected(doc, i, window, most)) for doc in docs for i in range(len(doc))
     ]
 

@@ -119,8 +119,8 @@ def test_rare_attributes_are_dropped_and_unknown_ones_ignored(
     assert frozen.state_names(renumbered) == [[name for name in names if name in kept] for names in expected]
     assert growing.state_names(encoded) == expected  # which has not changed
     for sentences in (others, seen):
-        known = [[name for name in token if name in kept] for token in expected_names(sentences, templates)]
-        assert frozen.state_names(further := frozen.encode(sentences)) == known
+        frequent = [[name for name in token if name in kept] for token in expected_names(sentences, templates)]
+        assert frozen.state_names(further := frozen.encode(sentences)) == frequent
     assert frozen.state_names(concatenate([renumbered, further]))[: len(expected)] == frozen.state_names(renumbered)
 
 
@@ -139,8 +139,8 @@ def test_a_growing_encoder_goes_on_beside_the_frozen_ones_made_of_it(
         features.keys.tolist() for features in whole.encoder.features
     ]
     names = set(frozen.features[0].names(growing.vocabulary.text_of))
-    known = [[name for name in token if name in names] for token in expected_names(others, templates)]
-    assert frozen.state_names(frozen.encode(others)) == known
+    frozen_names = [[name for name in token if name in names] for token in expected_names(others, templates)]
+    assert frozen.state_names(frozen.encode(others)) == frozen_names
 
 
 def test_every_token_of_a_word_counts_and_the_first_feature_stays() -> None:
@@ -268,7 +268,7 @@ def test_a_small_cache_changes_no_score(bigram_templates: tuple[str, ...], monke
     def emissions() -> np.ndarray:
         parts = (encoder.encode(columns_of(training.vocabulary, encoder, [sentence])) for sentence in text)
         scores = [model.posterior(part, all_allowed(len(model.labels))).source.scores((0, 1)) for part in parts]
-        return np.concatenate([np.append(one.emissions.ravel(), one.transitions.ravel()) for one in scores])
+        return np.concatenate([np.append(scored.emissions.ravel(), scored.transitions.ravel()) for scored in scores])
 
     expected = emissions()
     store = encoder.unigrams.tables.store

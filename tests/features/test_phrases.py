@@ -26,9 +26,13 @@ NLP = spacy.blank("en")
 def values(phrases: Phrases, *docs: Doc) -> list[set[str]]:
     """Return the values at each token."""
     strings: dict[int, str] = {}
-    found = phrases.read("X", docs, strings)["X"]
-    assert found.keys.tolist() == [sum(part) % 2**64 for part in _split(found.values.tolist(), found.ptr.tolist())]
-    return [{strings[value] for value in part} for part in _split(found.values.tolist(), found.ptr.tolist())]
+    phrase_sets = phrases.read("X", docs, strings)["X"]
+    assert phrase_sets.keys.tolist() == [
+        sum(part) % 2**64 for part in _split(phrase_sets.values.tolist(), phrase_sets.ptr.tolist())
+    ]
+    return [
+        {strings[value] for value in part} for part in _split(phrase_sets.values.tolist(), phrase_sets.ptr.tolist())
+    ]
 
 
 def _split(values: list[int], ptr: list[int]) -> list[list[int]]:
@@ -37,7 +41,7 @@ def _split(values: list[int], ptr: list[int]) -> list[list[int]]:
 
 def naive(lists: dict[str, list[str]], words: Sequence[str]) -> list[set[str]]:
     """Return the same by trying all phrases everywhere."""
-    found: list[set[str]] = [set() for _ in words]
+    result: list[set[str]] = [set() for _ in words]
     for name, phrases in lists.items():
         t = 0
         while t < len(words):
@@ -50,9 +54,9 @@ def naive(lists: dict[str, list[str]], words: Sequence[str]) -> list[set[str]]:
             end = max(ends, default=t)
             for i in range(t, end):
                 place = "S" if end == t + 1 else "B" if i == t else "E" if i == end - 1 else "I"
-                found[i].add(f"{name}-{place}")
+                result[i].add(f"{name}-{place}")
             t = max(end, t + 1)
-    return found
+    return result
 
 
 PHRASES = st.lists(st.text("ab ", min_size=1, max_size=5).map(str.strip), min_size=1, max_size=5)
@@ -76,8 +80,8 @@ def test_the_longest_match_of_each_list_counts(lists: dict[str, list[str]], word
     ids=" ".join,
 )
 def test_tokenisation_does_not_matter(words: list[str]) -> None:
-    found = values(Phrases(lists={"X": ["U.S.", "new york-based", "O'Neill", "a nd"]}), Doc(NLP.vocab, words))
-    matched = "".join(word for word, there in zip(words, found, strict=True) if there)
+    result = values(Phrases(lists={"X": ["U.S.", "new york-based", "O'Neill", "a nd"]}), Doc(NLP.vocab, words))
+    matched = "".join(word for word, there in zip(words, result, strict=True) if there)
     assert matched.replace("\n", "") == "U.S.NewYork-basedO'Neill"
     assert not values(Phrases(lists={"X": ["u.s."]}, lower=False), Doc(NLP.vocab, words))[1]
 

@@ -96,8 +96,8 @@ def test_a_file_of_wapiti() -> None:
 @given(PATTERNS, st.text(alphabet='aBb3-. _"é', max_size=5))
 def test_regular_expressions_mean_what_they_mean_in_wapiti(pattern: str, text: str) -> None:
     expected = next(((start, end) for start in starts(pattern, text) for end in ends(pattern, text, start)), None)
-    found = re.search(python_pattern(pattern), text, re.DOTALL)
-    assert (found.span() if found else None) == expected
+    match = re.search(python_pattern(pattern), text, re.DOTALL)
+    assert (match.span() if match else None) == expected
 
 
 def starts(pattern: str, text: str) -> range:

@@ -114,8 +114,8 @@ def test_the_encoder_knows_each_tokens_set(seen: Text, other: Text, templates: l
     for encoder in (growing, again):
         for text in (other, seen):
             ids = ids_of_tokens(encoder.encode(text).unigrams)
-            known = [[name for name in token if name in kept] for token in expected(text, offsets)]
-            assert [sorted(names[a] for a in token) for token in ids] == known
+            kept_names = [[name for name in token if name in kept] for token in expected(text, offsets)]
+            assert [sorted(names[a] for a in token) for token in ids] == kept_names
 
 
 def test_the_order_of_names_does_not_matter() -> None:

@@ -114,7 +114,7 @@ def changed(draw: Any, value: Any, junk: Any = BINARY) -> Any:
         return draw(st.sampled_from([inside, inside, value[:at], value[::-1], value * 2, value[1:]]))
     if isinstance(value, dict) and value:
         key = draw(st.sampled_from(sorted(value, key=str)))
-        without = {name: one for name, one in value.items() if name != key}
+        without = {name: content for name, content in value.items() if name != key}
         inside = {**value, key: draw(changed(value[key], junk))}
         return draw(st.sampled_from([inside, inside, inside, without]))
     return draw(junk)

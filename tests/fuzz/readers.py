@@ -135,11 +135,11 @@ def attributes(**settings: str) -> Callable[[Path], Any]:
 
 def classes(path: Path) -> Any:
     """Return the classes of some words, which the state of a model must keep."""
-    found, stored = WordClasses(path, prefixes=[2]), WordClasses(path, prefixes=[2])
-    known = [[function(word) for word in ("Oslo", "", "é")] for function in found.functions("x").values()]
-    stored.from_state(found.to_state())
-    assert known == [[function(word) for word in ("Oslo", "", "é")] for function in stored.functions("x").values()]
-    return known
+    read, stored = WordClasses(path, prefixes=[2]), WordClasses(path, prefixes=[2])
+    answers = [[function(word) for word in ("Oslo", "", "é")] for function in read.functions("x").values()]
+    stored.from_state(read.to_state())
+    assert answers == [[function(word) for word in ("Oslo", "", "é")] for function in stored.functions("x").values()]
+    return answers
 
 
 def vectors(path: Path) -> Any:

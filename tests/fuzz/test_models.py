@@ -87,10 +87,10 @@ def test_a_model_file(data: st.DataObject, factory: str, how: str, model: Path, 
         shutil.copy(model / data.draw(st.sampled_from(FACTORIES)) / "model", target)
     else:
         target.unlink(missing_ok=True)
-    found = attempt(lambda: load(copy, factory))
+    outcome = attempt(lambda: load(copy, factory))
     assert gc.isenabled()
-    if how in ("bits", "bytes", "other") and found is not None:
-        assert found == load(model, factory)
+    if how in ("bits", "bytes", "other") and outcome is not None:
+        assert outcome == load(model, factory)
 
 
 @cases(12)

@@ -137,10 +137,10 @@ def operations(inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
 
     @cache
     def count(command: str) -> int:
-        one = Place(inputs, tmp_path_factory.mktemp("whole"))
-        done = one.run(command)
+        whole = Place(inputs, tmp_path_factory.mktemp("whole"))
+        done = whole.run(command)
         assert done.code == 0, done.stderr
-        one.check(in_place=command == IN_PLACE)
+        whole.check(in_place=command == IN_PLACE)
         return done.operations
 
     return count
@@ -211,21 +211,21 @@ def test_two_writers(place: Any, operations: Any, monkeypatch: pytest.MonkeyPatc
     for number in range(CASES or 1):
         command = COMMANDS[WRITERS[number % len(WRITERS)] if CASES else rng.choice(WRITERS[:1])]
         at = rng.randrange(operations(command))
-        one = place()
-        waiting = start(command.split(), one.folder, Fault(at, stops=True))
+        target = place()
+        waiting = start(command.split(), target.folder, Fault(at, stops=True))
         assert os.WIFSTOPPED(os.waitpid(waiting.pid, os.WUNTRACED)[1])
         arguments = command.split()
         arguments[1:] = [OTHERS.get(name, name) for name in arguments[1:]]
         try:
-            second = run(arguments, one.folder)
+            second = run(arguments, target.folder)
             os.kill(waiting.pid, signal.SIGCONT)
             first = ended(waiting)
             for done in (first, second):
                 if done.code:
                     refused(done)
             assert not (first.code and second.code)
-            one.check()
-            names = {tuple(spacy.load(path.parent).pipe_names) for path in one.folder.glob("out/*/meta.json")}
+            target.check()
+            names = {tuple(spacy.load(path.parent).pipe_names) for path in target.folder.glob("out/*/meta.json")}
             assert len(names) <= 1, names
         except Exception as error:
             raise AssertionError(f"{command}: the other ran before file operation {at}") from error

@@ -52,7 +52,9 @@ def plugins(kind: str) -> dict[str, tuple[str, ...]]:
 
 
 PLUGINS = {kind: plugins(kind) for kind in KINDS}
-PARTS = st.fixed_dictionaries({}, optional={kind: st.sampled_from([*found]) for kind, found in PLUGINS.items()})
+PARTS = st.fixed_dictionaries(
+    {}, optional={kind: st.sampled_from([*plugins_of_kind]) for kind, plugins_of_kind in PLUGINS.items()}
+)
 
 
 @st.composite

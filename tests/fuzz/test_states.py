@@ -63,15 +63,15 @@ def configs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any
 @pytest.fixture(scope="module")
 def stored(configs: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """The stored components, by the names of their plug-ins."""
-    found = {}
+    collected = {}
     for name, config in configs.items():
         nlp = blank("crf_ner", **config)
         corpus = examples(nlp, "crf_ner")
         for example in corpus:
             give_values(example.predicted)
         initialize(nlp, corpus, fit=True)
-        found[name] = srsly.msgpack_loads(pipe_of(nlp).to_bytes(exclude=["vocab"]))
-    return found
+        collected[name] = srsly.msgpack_loads(pipe_of(nlp).to_bytes(exclude=["vocab"]))
+    return collected
 
 
 def give_values(doc: Doc) -> Doc:
@@ -107,15 +107,15 @@ NAMES = sorted(registry.optimizers.get_all())
 @pytest.fixture(scope="module")
 def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """A checkpoint of each optimizer after two iterations, by its name."""
-    found = {}
+    collected = {}
     for name in NAMES:
         training, optimizer = problem_for(name), make(name, max_iterations=2)
         path, theta = tmp_path_factory.mktemp("checkpoints") / "checkpoint", np.zeros(training.layout.size)
         checkpoint = Checkpoint(path, every=0.0)
         checkpoint.begin("x", {}, theta, partial(optimizer.start, theta), training.objective.blocks)
         fit(training.objective, optimizer, theta, saver=checkpoint, evaluate=np.sum, schedule=Schedule(1))
-        found[name] = path.read_bytes()
-    return found
+        collected[name] = path.read_bytes()
+    return collected
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -136,11 +136,11 @@ def test_checkpoints(name: str, data: st.DataObject, checkpoints: dict[str, byte
         start = partial(optimizer.start, theta)
         return Checkpoint.load(path).begin("x", {}, theta, start, training.objective.blocks) or ()
 
-    found = attempt(begin_again, str(path))
-    if found is not None:
+    outcome = attempt(begin_again, str(path))
+    if outcome is not None:
         with np.errstate(all="ignore"):
             # numbers may be wrong, but their kinds are right
-            attempt(lambda: fit(training.objective, optimizer, theta, begun=found[1]))
+            attempt(lambda: fit(training.objective, optimizer, theta, begun=outcome[1]))
 
 
 @pytest.fixture(scope="module")

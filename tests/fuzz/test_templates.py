@@ -50,9 +50,9 @@ def use(**config: Any) -> None:
     nlp.initialize(lambda: corpus)
     nlp.update(corpus)
     words, tags = ["Anna", "saw", "Oslo"], ["NNP", "VBD", "NNP"]
-    found = [token.tag_ for token in nlp(bare_doc(nlp, words, tags))]
+    result = [token.tag_ for token in nlp(bare_doc(nlp, words, tags))]
     again = blank("crf_tagger", **config).from_bytes(nlp.to_bytes())
-    assert [token.tag_ for token in again(bare_doc(again, words, tags))] == found
+    assert [token.tag_ for token in again(bare_doc(again, words, tags))] == result
 
 
 @cases(8)

@@ -60,8 +60,8 @@ def ask(draw: Any, nlp: Any, doc: Doc) -> None:
     assert all(0 <= span.probability <= 1.001 for span in answers.spans()[0])
     assert (answers.entropies() > -1e-3).all()
     assert answers.sample(2, seed=1)[0].shape == (2, size)
-    found = attempt(lambda: pipe.nbest(doc, draw(st.sampled_from([1, 3, 0, -1]))))
-    assert all(len(one.tags) == size and 0 <= one.probability <= 1.001 for one in found or ())
+    outcome = attempt(lambda: pipe.nbest(doc, draw(st.sampled_from([1, 3, 0, -1]))))
+    assert all(len(alternative.tags) == size and 0 <= alternative.probability <= 1.001 for alternative in outcome or ())
     attempt(lambda: explain(pipe, doc))
 
 

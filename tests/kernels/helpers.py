@@ -14,8 +14,8 @@ from tests.problems import Problem
 DTYPES = (np.float32, np.float64)
 
 
-def assert_close(found: Scores, expected: Scores, *, rtol: float = 1e-7, atol: float = 0.0) -> None:
-    for array, wanted in zip(found, expected, strict=True):
+def assert_close(actual: Scores, expected: Scores, *, rtol: float = 1e-7, atol: float = 0.0) -> None:
+    for array, wanted in zip(actual, expected, strict=True):
         np.testing.assert_allclose(array, wanted, rtol=rtol, atol=atol)
 
 

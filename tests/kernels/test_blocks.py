@@ -50,12 +50,12 @@ def test_blocks_and_what_they_leave_make_up_the_whole(problem: Problem, cap: flo
     check(problem, (loss, gradient), (expected, wanted), np.exp(cap))
 
 
-def check(problem: Problem, found: tuple[float, Scores], expected: tuple[float, Scores], steep: float = 1.0) -> None:
+def check(problem: Problem, actual: tuple[float, Scores], expected: tuple[float, Scores], steep: float = 1.0) -> None:
     narrow = problem.scores.start.dtype == np.float32
     limit = (2e-4 + 1e-5 * largest(problem.scores) if narrow else 1e-9) * steep
     n_tokens = max(1, len(problem.batch.gold))
-    assert found[0] == pytest.approx(expected[0], rel=1e-5 if narrow else 1e-9, abs=limit * n_tokens)
-    for name, array, wanted in zip(Scores._fields, found[1], expected[1], strict=True):
+    assert actual[0] == pytest.approx(expected[0], rel=1e-5 if narrow else 1e-9, abs=limit * n_tokens)
+    for name, array, wanted in zip(Scores._fields, actual[1], expected[1], strict=True):
         room = limit if name == "emissions" else limit * n_tokens
         np.testing.assert_allclose(array, wanted, rtol=1e-4 if narrow else 1e-8, atol=room)
 

@@ -37,12 +37,12 @@ def mixed(seed: int, values: list[int]) -> int:
 
 def padded(values: list[int], lengths: list[int], pads: list[int], distance: int) -> list[int]:
     """Return the value `distance` tokens further on for every token; pads hold four before and four after."""
-    found, first = [], 0
+    result, first = [], 0
     for length in lengths:
         line = [*pads[3::-1], *values[first : first + length], *pads[4:]]
-        found += [line[4 + t + distance] for t in range(length)]
+        result += [line[4 + t + distance] for t in range(length)]
         first += length
-    return found
+    return result
 
 
 LENGTHS = st.lists(st.integers(0, 6), max_size=5)

@@ -110,12 +110,12 @@ def test_a_text_that_is_no_docstring_counts_in_fingerprints() -> None:
 def test_fingerprints_do_not_depend_on_the_process() -> None:
     """Sets have another order, and objects another address, in each."""
     command = [sys.executable, "-c", FINGERPRINTS]
-    one, two = (
+    first, two = (
         subprocess.run(command, env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True, check=True).stdout
         for seed in "12"
     )
-    assert len(one.splitlines()) > 200
-    assert one == two
+    assert len(first.splitlines()) > 200
+    assert first == two
 
 
 def double(x: int) -> int:
@@ -147,26 +147,26 @@ def test_a_notice_says_once_that_kernels_are_compiled(caplog: Any, monkeypatch: 
     assert "/opt/numba" in message
 
 
-def ones(n: int) -> Any:
+def filled_array(n: int) -> Any:
     return np.ones(n, np.int16)
 
 
 def sum_of_ones(n: int) -> int:
-    return ones(n).sum()
+    return filled_array(n).sum()
 
 
 @PRIVATE
 @pytest.mark.parametrize("policy", [jit.inlined, jit.internal])
 def test_kernels_share_what_numba_compiles_of_its_own_functions(policy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A kernel calls np.ones by itself, the next one in a part of it, and code of others has np.ones of its own."""
+    """A kernel calls np.ones by itself, the next in a part of it, and code of others has np.ones of its own."""
     monkeypatch.setattr(_compile, "folder_of", lambda *_: None)
     with event.install_recorder("numba:compile") as recorder:
-        assert len(jit.kernel(ones)(3)) == 3
+        assert len(jit.kernel(filled_array)(3)) == 3
         compiled = len(recorder.buffer)
-        monkeypatch.setattr(sys.modules[__name__], "ones", policy(ones))
+        monkeypatch.setattr(sys.modules[__name__], "filled_array", policy(filled_array))
         assert jit.kernel(sum_of_ones)(4) == 4
     names = [record.data["dispatcher"].py_func.__qualname__ for _, record in recorder.buffer[compiled:]]
-    assert "ones" in names
+    assert "filled_array" in names
     assert not [name for name in names if "ol_np_ones" in name]
     assert numba.njit(lambda n: np.ones(n, np.int16).sum())(5) == 5
 

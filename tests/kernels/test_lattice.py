@@ -47,7 +47,7 @@ NEARLY_OVERFLOWS = random_problem(
 def test_loss_and_gradient_equal_the_enumeration(problem: Problem) -> None:
     loss, gradient = log_loss(problem)
     expected_loss, expected = reference.log_loss(problem.scores, problem.batch)
-    size = 1 + sum(abs(reference.log_partition(one)) for one, *_ in sequences(problem))
+    size = 1 + sum(abs(reference.log_partition(sequence)) for sequence, *_ in sequences(problem))
     limits = tolerance(problem)
     assert loss == pytest.approx(expected_loss, rel=limits["rtol"], abs=3 * limits["rtol"] * size)
     assert_close(gradient, expected, rtol=limits["rtol"], atol=10 * limits["atol"])
@@ -84,20 +84,22 @@ def test_chains_equal_the_enumeration(problem: Problem, cap: float) -> None:
 @given(problems(**ANY))
 def test_posterior_equals_the_enumeration(problem: Problem) -> None:
     marginals, log_z = posterior(problem)
-    for n, (one, first, last) in enumerate(sequences(problem)):
-        expected = reference.log_partition(one) if last > first else 0.0
+    for n, (sequence, first, last) in enumerate(sequences(problem)):
+        expected = reference.log_partition(sequence) if last > first else 0.0
         assert log_z[n] == pytest.approx(expected, rel=tolerance(problem)["rtol"], abs=tolerance(problem)["atol"])
-        np.testing.assert_allclose(marginals[first:last], reference.marginals(one), **tolerance(problem))
+        np.testing.assert_allclose(marginals[first:last], reference.marginals(sequence), **tolerance(problem))
 
 
 @given(problems(scales=(1.0, 100.0, 1000.0), missing=False))
 def test_normalised_scores_are_those_of_the_same_labellings(problem: Problem) -> None:
-    for one, first, last in sequences(problem):
+    for sequence, first, last in sequences(problem):
         if last > first:
-            chained, log_z = lattice.normalised(one)
-            assert log_z == pytest.approx(reference.log_partition(one), rel=1e-12, abs=1e-9)
-            for found, expected in zip(reference.probabilities(chained), reference.probabilities(one), strict=True):
-                np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+            chained, log_z = lattice.normalised(sequence)
+            assert log_z == pytest.approx(reference.log_partition(sequence), rel=1e-12, abs=1e-9)
+            for actual, expected in zip(
+                reference.probabilities(chained), reference.probabilities(sequence), strict=True
+            ):
+                np.testing.assert_allclose(actual, expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("shared", [True, False])
@@ -174,15 +176,15 @@ def test_long_sequences_equal_the_log_space_recursion(shared: bool) -> None:
 
 def test_long_sequences_are_additive() -> None:
     """Two copies that a neutral step joins have twice the log Z of one."""
-    one = random_problem(np.random.default_rng(2), n_labels=3, lengths=[50_000], shared=False, scale=2.0)
-    emissions, steps, start, end = one.scores
+    problem = random_problem(np.random.default_rng(2), n_labels=3, lengths=[50_000], shared=False, scale=2.0)
+    emissions, steps, start, end = problem.scores
     joined = np.concatenate([steps, steps])
     joined[50_000] = end[:, None] + start
     two = Problem(
         Scores(np.concatenate([emissions, emissions]), joined, start, end),
-        Batch(np.array([0, 100_000]), np.tile(one.batch.gold, 2), np.ones(1)),
+        Batch(np.array([0, 100_000]), np.tile(problem.batch.gold, 2), np.ones(1)),
     )
-    assert posterior(two)[1][0] == pytest.approx(2 * posterior(one)[1][0], rel=1e-12)
+    assert posterior(two)[1][0] == pytest.approx(2 * posterior(problem)[1][0], rel=1e-12)
     assert np.isfinite(log_loss(two)[0])
 
 
@@ -193,12 +195,12 @@ def test_steep_slopes_do_not_overflow() -> None:
         problem = random_problem(
             rng, n_labels=9, lengths=rng.integers(1, 40, 20), shared=True, dtype=np.float32, scale=10, weighted=False
         )
-        found = problem.scores.zeros_like()
-        lattice.log_loss(problem.scores, *problem.batch[:3], found, 30.0)
+        sums = problem.scores.zeros_like()
+        lattice.log_loss(problem.scores, *problem.batch[:3], sums, 30.0)
         exact = problem.scores.wide()
         wanted = exact.zeros_like()
         lattice.log_loss(exact, *problem.batch[:3], wanted, 30.0)
-        assert_close(found, wanted, rtol=0, atol=1e-3 * np.exp(30))
+        assert_close(sums, wanted, rtol=0, atol=1e-3 * np.exp(30))
 
 
 @pytest.mark.parametrize("n_places", [0, 1, 3])

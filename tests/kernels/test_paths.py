@@ -25,10 +25,10 @@ def best_paths(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
 @given(problems(scales=(0.0, 1.0, 1000.0), dtypes=DTYPES))
 def test_best_score_and_its_path(problem: Problem) -> None:
     labels, scores = best_paths(problem)
-    for n, (one, first, last) in enumerate(sequences(problem)):
+    for n, (sequence, first, last) in enumerate(sequences(problem)):
         limits = {"rel": 1e-5, "abs": 1e-2} if problem.scores.start.dtype == np.float32 else {"rel": 1e-12, "abs": 1e-9}
-        assert scores[n] == pytest.approx(reference.best_score(one) if last > first else 0.0, **limits)
-        assert reference.path_score(one, labels[first:last].tolist()) == pytest.approx(scores[n], **limits)
+        assert scores[n] == pytest.approx(reference.best_score(sequence) if last > first else 0.0, **limits)
+        assert reference.path_score(sequence, labels[first:last].tolist()) == pytest.approx(scores[n], **limits)
 
 
 def test_a_forbidden_sequence_is_reported_and_the_others_are_found() -> None:
@@ -44,7 +44,7 @@ def test_a_forbidden_sequence_is_reported_and_the_others_are_found() -> None:
 def test_label_counts_around_the_padding(n_labels: int) -> None:
     problem = random_problem(np.random.default_rng(0), n_labels=n_labels, lengths=[3, 1, 3], shared=False)
     _, scores = best_paths(problem)
-    np.testing.assert_allclose(scores, [reference.best_score(one) for one, *_ in sequences(problem)])
+    np.testing.assert_allclose(scores, [reference.best_score(sequence) for sequence, *_ in sequences(problem)])
 
 
 def test_a_long_sequence_takes_its_own_best_labels_where_steps_are_free() -> None:
@@ -98,30 +98,30 @@ def test_scores_that_are_no_numbers_give_labels_in_range(n_labels: int, bad: flo
 # --- alternatives ---------------------------------------------------------------------------------------------------
 
 
-def ranked_scores(one: Scores) -> np.ndarray:
+def ranked_scores(sequence: Scores) -> np.ndarray:
     """Return the scores of all labellings, best first."""
-    return reference.ranked(one)[1] + (reference.log_partition(one) if len(one.emissions) else 0.0)
+    return reference.ranked(sequence)[1] + (reference.log_partition(sequence) if len(sequence.emissions) else 0.0)
 
 
-def check(one: Scores, labels: np.ndarray, values: np.ndarray) -> None:
+def check(sequence: Scores, labels: np.ndarray, values: np.ndarray) -> None:
     """Compare the list of one sequence with the enumeration: labels [k, n], values [k]."""
-    expected = ranked_scores(one)
+    expected = ranked_scores(sequence)
     count = min(len(expected), len(values))
     size = np.abs(expected[np.isfinite(expected)]).max(initial=1)
     np.testing.assert_allclose(values[:count], expected[:count], rtol=1e-9, atol=1e-11 * size)
     assert (np.diff(values[:count]) <= 0).all()
     assert np.isneginf(values[count:]).all()
     assert (labels[count:] == paths.NO_LABEL).all()
-    found = [tuple(path) for path in labels[:count].tolist()]
-    assert len(set(found)) == count
-    for path, value in zip(found, values, strict=False):
-        assert reference.path_score(one, path) == pytest.approx(value, rel=1e-9, abs=1e-9)
+    actual = [tuple(path) for path in labels[:count].tolist()]
+    assert len(set(actual)) == count
+    for path, value in zip(actual, values, strict=False):
+        assert reference.path_score(sequence, path) == pytest.approx(value, rel=1e-9, abs=1e-9)
 
 
 def check_all(problem: Problem, k: int) -> None:
     labels, values = paths.best_labellings(problem.scores, problem.batch.offsets, k)
-    for n, (one, first, last) in enumerate(sequences(problem)):
-        check(one, labels[:, first:last], values[:, n])
+    for n, (sequence, first, last) in enumerate(sequences(problem)):
+        check(sequence, labels[:, first:last], values[:, n])
 
 
 @given(problems(scales=(0.0, 1.0, 1000.0)), st.sampled_from([1, 2, 7, 1100]))
@@ -133,10 +133,10 @@ def test_the_best_labellings_of_every_sequence(problem: Problem, k: int) -> None
 def test_a_thousand_labellings_of_a_long_sequence(shared: bool) -> None:
     problem = random_problem(np.random.default_rng(0), n_labels=5, lengths=[2000], shared=shared)
     labels, values = paths.best_labellings(problem.scores, problem.batch.offsets, 1000)
-    one = reference.sequence(problem.scores, 0, 2000)
+    sequence = reference.sequence(problem.scores, 0, 2000)
     assert len(np.unique(labels, axis=0)) == 1000
     assert (np.diff(values[:, 0]) <= 0).all()
-    np.testing.assert_allclose(reference.all_path_scores(one, labels), values[:, 0], rtol=1e-12)
+    np.testing.assert_allclose(reference.all_path_scores(sequence, labels), values[:, 0], rtol=1e-12)
     best, score = best_paths(problem)
     assert labels[0].tolist() == best.tolist()
     assert values[0, 0] == pytest.approx(score[0], rel=1e-12)
@@ -181,16 +181,16 @@ def test_the_best_combinations_of_sequences(problem: Problem, k: int, two_groups
     groups = np.array([0, min(2, len(bounds)), len(bounds)] if two_groups else [0, len(bounds)])
     labels, values = paths.best_labellings(problem.scores, offsets, k)
     merged = NBest(labels, values).merged(offsets, groups)
-    labels_of = [one for one, *_ in sequences(problem)]
+    labels_of = [sequence for sequence, *_ in sequences(problem)]
     for g, (first, last) in enumerate(itertools.pairwise(groups)):
-        sums = reference.ranked_sums([ranked_scores(one)[:k] for one in labels_of[first:last]])
-        tokens, found, count = slice(offsets[first], offsets[last]), merged.log_probabilities[:, g], min(k, len(sums))
-        np.testing.assert_allclose(found[:count], sums[:count], rtol=1e-9, atol=1e-9)
-        assert np.isneginf(found[count:]).all()
+        sums = reference.ranked_sums([ranked_scores(sequence)[:k] for sequence in labels_of[first:last]])
+        tokens, result, count = slice(offsets[first], offsets[last]), merged.log_probabilities[:, g], min(k, len(sums))
+        np.testing.assert_allclose(result[:count], sums[:count], rtol=1e-9, atol=1e-9)
+        assert np.isneginf(result[count:]).all()
         assert (merged.labels[count:, tokens] == paths.NO_LABEL).all()
         rows = merged.labels[:count]
         assert len({tuple(row) for row in rows[:, tokens].tolist()}) == count
-        for row, value in zip(rows, found, strict=False):
+        for row, value in zip(rows, result, strict=False):
             parts = [reference.path_score(labels_of[s], row[slice(*bounds[s])].tolist()) for s in range(first, last)]
             assert sum(parts) == pytest.approx(value, rel=1e-9, abs=1e-9)
 

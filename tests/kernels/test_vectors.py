@@ -28,11 +28,11 @@ def test_steps_are_remembered_and_multiplied(size: int, dtype: type, limit: floa
     vectors.remember(basis, slot, pairs, 0, size, (old, new, basis[n], after, gradient), products)
     for bounds, half in zip(((0, cut), (cut, size)), halves, strict=True):
         vectors.remember(again, slot, pairs, *bounds, (old, new, again[n], after, gradient), half)
-    for history, found in ((basis, products), (again, sum(halves))):
+    for history, actual in ((basis, products), (again, sum(halves))):
         np.testing.assert_array_equal(history, expected)
         wide = expected.astype(float)
         limits = {"rtol": limit, "atol": limit * max(size, 1)}
-        np.testing.assert_allclose(found, wide[[slot, pairs + slot, n]] @ wide.T, **limits)
+        np.testing.assert_allclose(actual, wide[[slot, pairs + slot, n]] @ wide.T, **limits)
 
 
 @CASES

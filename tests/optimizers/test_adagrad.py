@@ -75,12 +75,12 @@ def check_adagrad(training: Training, average: bool, *, size: int, rate: float, 
         for _ in range(epochs):
             optimizer.iterate(training.objective, state)
             plain.epoch(rng, size)
-    found = optimizer.export(state)
+    exported = optimizer.export(state)
     np.testing.assert_allclose(state.weights, plain.theta, rtol=1e-8, atol=1e-10)
     averaged = average and not training.objective.regularizer.strengths.l1
     expected = plain.sums / plain.clock**4 if averaged else plain.theta
-    np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
-    return found
+    np.testing.assert_allclose(exported, expected, rtol=1e-8, atol=1e-10)
+    return exported
 
 
 @pytest.mark.parametrize("case", LIKELIHOODS)
@@ -94,8 +94,8 @@ def test_adagrad_equals_a_plain_implementation(case: str, average: bool) -> None
 @pytest.mark.parametrize("l2", [0.0, 0.5])
 def test_adagrad_equals_composite_steps_on_plain_weights(case: str, l2: float) -> None:
     training = training_problem(3, n_sequences=9, regularizer=ElasticNet(0.8, l2), **L1_CASES[case])
-    found = check_adagrad(training, True, size=2, rate=0.3, epochs=3)
-    assert 0 < (found == 0).sum() < len(found)
+    result = check_adagrad(training, True, size=2, rate=0.3, epochs=3)
+    assert 0 < (result == 0).sum() < len(result)
 
 
 @settings(max_examples=20, deadline=None)
@@ -140,15 +140,15 @@ def test_a_run_that_begins_again_owes_no_proximal_steps_of_the_time_before() -> 
 
 
 def test_small_weights_are_trained_and_predict_as_zeros() -> None:
-    training, found = training_problem(3, support="auto"), []
+    training, result = training_problem(3, support="auto"), []
     for least in (0.0, 0.05):
         optimizer = AdaGrad(runs=2, seed=5, min_weight=least)
         state = optimizer.start(training.random_theta(np.random.default_rng(1)))
         for _ in range(2):
             optimizer.iterate(training.objective, state)
-        found.append(optimizer.export(state))
-    assert (found[1] == 0).sum() > (found[0] == 0).sum()
-    np.testing.assert_array_equal(found[1], np.where(np.abs(found[0]) < 0.05, 0, found[0]))
+        result.append(optimizer.export(state))
+    assert (result[1] == 0).sum() > (result[0] == 0).sum()
+    np.testing.assert_array_equal(result[1], np.where(np.abs(result[0]) < 0.05, 0, result[0]))
 
 
 def test_runs_are_averaged() -> None:
@@ -158,9 +158,9 @@ def test_runs_are_averaged() -> None:
     for _ in range(2):
         method.iterate(training.objective, several)
         AdaGrad(seed=4).iterate(training.objective, single)
-    found = [method.export(state) for state in (single, *several.others, several)]
-    np.testing.assert_allclose(found[-1], np.mean(found[:-1], axis=0), rtol=1e-12)
-    assert len({theta.tobytes() for theta in found}) == 4
+    result = [method.export(state) for state in (single, *several.others, several)]
+    np.testing.assert_allclose(result[-1], np.mean(result[:-1], axis=0), rtol=1e-12)
+    assert len({theta.tobytes() for theta in result}) == 4
     with pytest.raises(ConfigError, match="runs at least 1"):
         AdaGrad(runs=0)
 

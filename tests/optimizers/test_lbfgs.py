@@ -75,10 +75,10 @@ def test_with_corners_only_descent_directions_move() -> None:
         return float(out @ pseudo)
 
     state.history = SimpleNamespace(direction=direction, gradient=pseudo, used=1, gradient_norm=1.0)  # type: ignore[assignment]
-    found, _ = optimizer._search(objective, state, np.empty(3))  # type: ignore[arg-type]
-    assert found is not None
-    assert found.theta[1] == 1.0
-    assert found.theta[0] > 1.0 > found.theta[2]
+    result, _ = optimizer._search(objective, state, np.empty(3))  # type: ignore[arg-type]
+    assert result is not None
+    assert result.theta[1] == 1.0
+    assert result.theta[0] > 1.0 > result.theta[2]
 
 
 def test_a_decrease_is_in_proportion_to_the_step() -> None:
@@ -118,10 +118,10 @@ def test_a_line_search_ends_where_the_strong_wolfe_conditions_hold() -> None:
         value, loss, gradient = objective.value_and_grad(theta, np.empty(1))
         state.begin(Point(state.theta, value, loss, gradient))
         slope = -float(gradient @ gradient)
-        found, step, count = search(objective, state, -gradient, slope, 3.0, 0.1)  # type: ignore[arg-type]
-        assert found is not None
-        assert found.value <= value + DECREASE * step * slope
-        assert abs(found.gradient @ gradient) <= -0.1 * slope
+        result, step, count = search(objective, state, -gradient, slope, 3.0, 0.1)  # type: ignore[arg-type]
+        assert result is not None
+        assert result.value <= value + DECREASE * step * slope
+        assert abs(result.gradient @ gradient) <= -0.1 * slope
         assert count < MAX_EVALUATIONS
 
 
@@ -138,9 +138,9 @@ def test_a_step_of_owlqn_that_only_keeps_the_value_is_shortened(rho1: float) -> 
         return float(out @ gradient)
 
     state.history = SimpleNamespace(direction=direction, gradient=gradient, used=1, gradient_norm=1.0)  # type: ignore[assignment]
-    found, count = optimizer._search(objective, state, np.empty(1))  # type: ignore[arg-type]
-    assert found is not None
-    assert found.theta[0] == pytest.approx(3.0, abs=1e-3)
+    result, count = optimizer._search(objective, state, np.empty(1))  # type: ignore[arg-type]
+    assert result is not None
+    assert result.theta[0] == pytest.approx(3.0, abs=1e-3)
     assert count == 2
 
 

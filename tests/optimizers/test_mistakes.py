@@ -37,9 +37,9 @@ def check(optimizer: Optimizer, loss: Loss, case: str, step: Step, average: bool
             value, gradients = batch.loss_and_grad(theta)
             theta = theta + step(dense(training, gradients), value)
             means.append(theta)
-    found = optimizer.export(state)
+    exported = optimizer.export(state)
     np.testing.assert_allclose(state.weights, theta, rtol=1e-8, atol=1e-10)
-    np.testing.assert_allclose(found, np.mean(means, axis=0) if average else theta, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(exported, np.mean(means, axis=0) if average else theta, rtol=1e-8, atol=1e-10)
 
 
 @EVERY_CASE

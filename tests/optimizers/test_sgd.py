@@ -46,9 +46,9 @@ def test_sgd_equals_cumulative_penalties_on_plain_weights(case: str, l2: float, 
                 pay(theta, paid, debt, where)
             seen += batch.n_sequences
         pay(theta, paid, debt, np.arange(len(theta)))
-    found = optimizer.export(state)
-    np.testing.assert_allclose(found, theta, rtol=1e-8, atol=1e-10)
-    assert 0 < (found == 0).sum() < len(found)
+    exported = optimizer.export(state)
+    np.testing.assert_allclose(exported, theta, rtol=1e-8, atol=1e-10)
+    assert 0 < (exported == 0).sum() < len(exported)
 
 
 def test_an_unknown_schedule_is_refused() -> None:

@@ -147,13 +147,13 @@ def test_accumulated_gradients() -> None:
     thetas, losses = [], []
     for parts in (1, 2):
         nlp = initialized("crf_ner", optimizer={"@crf_optimizers": "spacy_crfseq.SGD.v1", "rate": 0.5})
-        pipe, corpus, found = pipe_of(nlp), examples(nlp, repeat=2), {}
+        pipe, corpus, result = pipe_of(nlp), examples(nlp, repeat=2), {}
         for first in range(0, len(corpus), len(corpus) // parts):
-            pipe.update(corpus[first : first + len(corpus) // parts], sgd=None if parts == 1 else False, losses=found)
-        assert found == {"crf_ner": 0.0}
+            pipe.update(corpus[first : first + len(corpus) // parts], sgd=None if parts == 1 else False, losses=result)
+        assert result == {"crf_ner": 0.0}
         pipe.finish_update(None)
         thetas.append(pipe.crf.theta)
-        losses.append(found["crf_ner"])
+        losses.append(result["crf_ner"])
     assert (thetas[0] == thetas[1]).all()
     assert losses[0] == pytest.approx(losses[1])
     assert losses[0] > 0
@@ -177,13 +177,13 @@ def test_other_tokenization_of_the_gold_standard(factory: str) -> None:
     predicted = Doc(nlp.vocab, words=words, spaces=[True, True, False, False, False, False, False])
     assert predicted.text == reference.text.strip()
     initialize(nlp, [Example(predicted, reference)] * 4, fit=True)
-    found = annotation(nlp(predicted.copy()))
+    annotated = annotation(nlp(predicted.copy()))
     if factory == "crf_tagger":
-        assert found["tags"][:2] == ["NNP", "VBD"]
+        assert annotated["tags"][:2] == ["NNP", "VBD"]
     elif factory == "crf_ner":
-        assert found["ents"] == [(0, 1, "PER"), (2, 7, "LOC")]
+        assert annotated["ents"] == [(0, 1, "PER"), (2, 7, "LOC")]
     else:
-        assert found["spans"]["chunks"] == [(0, 1, "NP"), (2, 7, "NP")]
+        assert annotated["spans"]["chunks"] == [(0, 1, "NP"), (2, 7, "NP")]
 
 
 # Labels
@@ -192,9 +192,9 @@ def test_other_tokenization_of_the_gold_standard(factory: str) -> None:
 def test_labels(factory: str, pipeline: Language) -> None:
     pipe = pipe_of(pipeline)
     columns = {"crf_tagger": 1, "crf_chunker": 4, "crf_ner": 5}
-    found = {row[columns[factory]] for rows in SENTENCES for row in rows}
-    assert set(pipe.label_data) == set(pipe.tags) == found
-    types = {tag.split("-")[1] for tag in found if tag != "O"} if factory != "crf_tagger" else found
+    tags = {row[columns[factory]] for rows in SENTENCES for row in rows}
+    assert set(pipe.label_data) == set(pipe.tags) == tags
+    types = {tag.split("-")[1] for tag in tags if tag != "O"} if factory != "crf_tagger" else tags
     assert pipe.labels == tuple(sorted(types))
 
 
@@ -371,8 +371,8 @@ def test_prediction_before_training(factory: str) -> None:
 
 def test_short_docs(factory: str, pipeline: Language) -> None:
     tags = None if factory == "crf_tagger" else ["NN"]
-    known = [bare_doc(pipeline, [word], tags) for word in ("Anna", "  ")]
-    docs = [Doc(pipeline.vocab), *known, Doc(pipeline.vocab), pipeline.make_doc("\n")]
+    tagged = [bare_doc(pipeline, [word], tags) for word in ("Anna", "  ")]
+    docs = [Doc(pipeline.vocab), *tagged, Doc(pipeline.vocab), pipeline.make_doc("\n")]
     one_by_one = [annotation(pipeline(doc.copy())) for doc in docs]
     assert [annotation(doc) for doc in pipeline.pipe([doc.copy() for doc in docs])] == one_by_one
     assert all(doc["ents"] == [] for doc in one_by_one[2:])
@@ -494,9 +494,9 @@ def test_attributes(attr: str, column: int, tmp_path: Path) -> None:
     nlp, key = trained("crf_tagger", attr=attr), {"tag": "tags"}.get(attr, attr)
     assert nlp.evaluate(examples(nlp))[f"{attr}_acc"] == 1.0
     for example, rows in zip(examples(nlp), SENTENCES, strict=True):
-        found = annotation(nlp(example.predicted))
-        assert found[key] == [row[column].replace("_", "") for row in rows]
-        assert not any(any(found[name]) for name in {"tags", "pos", "morph"} - {key})
+        annotated = annotation(nlp(example.predicted))
+        assert annotated[key] == [row[column].replace("_", "") for row in rows]
+        assert not any(any(annotated[name]) for name in {"tags", "pos", "morph"} - {key})
     nlp.to_disk(tmp_path)
     assert predictions(spacy.load(tmp_path), "crf_tagger") == predictions(nlp, "crf_tagger")
 
@@ -520,9 +520,9 @@ def test_overwrite(attr: str, overwrite: bool) -> None:
         doc[0].set_morph(preset)
     else:
         setattr(doc[0], f"{attr}_", preset)
-    found = annotation(nlp(doc))[field]
+    annotated = annotation(nlp(doc))[field]
     untouched = annotation(nlp(bare_doc(nlp, words)))[field]
-    assert found == (untouched if overwrite else [preset, *untouched[1:]])
+    assert annotated == (untouched if overwrite else [preset, *untouched[1:]])
 
 
 def test_two_of_a_kind() -> None:

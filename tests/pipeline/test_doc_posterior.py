@@ -108,14 +108,16 @@ def test_alternatives_of_a_document(factory: str) -> None:
         ((p * q, a + b) for a, p in zip(*parts[0], strict=True) for b, q in zip(*parts[1], strict=True)),
         key=lambda answer: -answer[0],
     )
-    found = pipe.nbest(doc, 7)
-    np.testing.assert_allclose([labelling.probability for labelling in found], [p for p, _ in both[:7]], atol=1e-9)
-    assert found[0].tags == both[0][1]
-    assert len({tuple(labelling.tags) for labelling in found}) == 7
+    alternatives = pipe.nbest(doc, 7)
+    np.testing.assert_allclose(
+        [labelling.probability for labelling in alternatives], [p for p, _ in both[:7]], atol=1e-9
+    )
+    assert alternatives[0].tags == both[0][1]
+    assert len({tuple(labelling.tags) for labelling in alternatives}) == 7
     first = nlp(bare_doc(nlp, WORDS[:2]))
     if factory != "crf_tagger":
         spans = triples(first.ents if factory == "crf_ner" else first.spans["chunks"])
-        assert triples(found[0].spans)[: len(spans)] == spans
+        assert triples(alternatives[0].spans)[: len(spans)] == spans
 
 
 def shown(value: object) -> str:

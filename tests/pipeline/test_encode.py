@@ -62,13 +62,13 @@ def initialized(
 
 def attributes_of_tokens(pipe: CRFComponent, encoded: Encoded) -> list[set[str]]:
     store = encoded.unigrams.store
-    found = []
+    collected = []
     for bags, attrs in zip(*encoded.unigrams.expanded(), strict=True):
         numbers = [*attrs[attrs >= 0]]
         for bag in bags:
             numbers += [*store.ids[store.ptr[bag] : store.ptr[bag + 1]]]
-        found.append({pipe.doc_model.feature_names[number] for number in numbers})
-    return found
+        collected.append({pipe.doc_model.feature_names[number] for number in numbers})
+    return collected
 
 
 @pytest.mark.parametrize(
@@ -161,13 +161,13 @@ def test_scores_are_those_of_docs(factory: str, settings: dict[str, Any]) -> Non
     initialize(nlp, examples(nlp, factory)[:3])
     pipe, dev = pipe_of(nlp), dev_of(nlp, factory)
     if settings.get("attr") == "morph":  # words without features are not annotated
-        dev = [one for one in dev if all(token.morph for token in one.reference)]
+        dev = [example for example in dev if all(token.morph for token in example.reference)]
     result = pipe.fit(dev=dev)
     for theta, scores in ((result.best, result.scores_of_best), (result.last, result.scores_of_last)):
         pipe.set_parameters(theta)
-        found = nlp.evaluate(dev)
-        found.pop("speed")
-        assert scores == found
+        actual = nlp.evaluate(dev)
+        actual.pop("speed")
+        assert scores == actual
         assert 0 < scores[pipe.annotation.score_name] < 1 or settings.get("attr") == "morph"
 
 
@@ -186,7 +186,9 @@ def test_no_scores_where_docs_are_needed(what: str) -> None:
     elif what == "sentences":
         gold[3].is_sent_start = True
     elif what == "space":
-        predicted, gold = (Doc(nlp.vocab, words=["a", " "], ents=["O", "O"] if one else None) for one in (0, 1))
+        predicted, gold = (
+            Doc(nlp.vocab, words=["a", " "], ents=["O", "O"] if annotated else None) for annotated in (0, 1)
+        )
     result = pipe_of(nlp).fit(dev=[Example(predicted, gold)])
     assert result.scores_of_best is result.scores_of_last is None
     assert result.best_score is not None
@@ -220,9 +222,9 @@ def test_scores_are_none_or_those_of_docs(
 ) -> None:
     dev = [sentences_of(pipeline, words, starts, spans), *examples(pipeline, factory)[:2]]
     evaluator = Evaluator(pipe_of(pipeline).doc_model, dev)
-    scores, found = evaluator.scores(pipe_of(pipeline).crf.theta), pipeline.evaluate(dev)
-    found.pop("speed")
-    assert scores in (None, found)
+    scores, result = evaluator.scores(pipe_of(pipeline).crf.theta), pipeline.evaluate(dev)
+    result.pop("speed")
+    assert scores in (None, result)
     crossing = factory != "crf_tagger" and any(start < at < end for start, end in spans for at in starts)
     assert (scores is None) == (crossing or any(map(str.isspace, words)))
 
@@ -312,8 +314,11 @@ def test_portions_are_encoded_as_docs_are(case: str, tmp_path: Path, monkeypatch
     data, wanted = pipe.training.corpus.data, other.training.corpus.data
     for own, theirs in ((data.gold, wanted.gold), (data.weights, wanted.weights)):
         np.testing.assert_array_equal(own, theirs)
-    for one, two in ((data.encoded.unigrams, wanted.encoded.unigrams), (data.encoded.bigrams, wanted.encoded.bigrams)):
-        np.testing.assert_array_equal(one.plain().columns, two.plain().columns)
+    for first, two in (
+        (data.encoded.unigrams, wanted.encoded.unigrams),
+        (data.encoded.bigrams, wanted.encoded.bigrams),
+    ):
+        np.testing.assert_array_equal(first.plain().columns, two.plain().columns)
     np.testing.assert_array_equal(data.encoded.offsets, wanted.encoded.offsets)
     for keys, their_keys in zip(pipe.crf.keys, other.crf.keys, strict=True):
         np.testing.assert_array_equal(keys, their_keys)

@@ -67,11 +67,11 @@ def test_answers_are_conditional_on_given_labels(
     assert answers.log_probabilities()[0] == pytest.approx(np.log(probabilities.max()), abs=1e-9)
     assert answers.entropies()[0] == pytest.approx(-(probabilities * np.log(probabilities)).sum(), abs=1e-9)
     order = np.argsort(-probabilities)[:5]
-    found = answers.nbest(5)[0]
+    result = answers.nbest(5)[0]
     np.testing.assert_allclose(
-        np.exp([labelling.log_probability for labelling in found]), probabilities[order], atol=1e-9
+        np.exp([labelling.log_probability for labelling in result]), probabilities[order], atol=1e-9
     )
-    assert [[pipe.tags[label] for label in labelling.labels] for labelling in found] == [tagged[i] for i in order]
+    assert [[pipe.tags[label] for label in labelling.labels] for labelling in result] == [tagged[i] for i in order]
     for path in answers.sample(20, seed=1)[0]:
         assert [pipe.tags[label] for label in path] in tagged
     assert not noted or {span[:2] for span in spans} <= {span[:2] for span in triples(weak(doc).ents)}
@@ -197,8 +197,8 @@ def test_spans_that_are_given_side_by_side_are_two(scheme: str, starts: list[int
     doc = Doc(nlp.vocab, words=WORDS * 2, sent_starts=[i in starts for i in range(2 * len(WORDS))])  # type: ignore[arg-type]
     spans = [Span(doc, 0, 2, labels[0]), Span(doc, 2, 4, labels[1])]
     for given in (spans, spans[::-1]):
-        (found,) = pipe_of(nlp).posterior([doc], spans=given).spans()
-        assert [span[:3] for span in found if span.start < 4] == triples(spans)
+        (result,) = pipe_of(nlp).posterior([doc], spans=given).spans()
+        assert [span[:3] for span in result if span.start < 4] == triples(spans)
         for alternative in pipe_of(nlp).posterior([doc], spans=given[:1]).nbest(5)[0]:
             whole = pipe_of(nlp).posterior([doc]).alternative(doc, alternative)
             assert triples(given[:1])[0] in triples(whole.spans)

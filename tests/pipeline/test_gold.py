@@ -313,14 +313,14 @@ def test_a_span_that_is_marked_wrong_is_not_predicted_any_more(
     def doc() -> Doc:
         return bare_doc(nlp, words.split(), ["NNP"] * 3 if factory == "crf_chunker" else None)
 
-    def found() -> list[tuple[int, int, str]]:
+    def ents() -> list[tuple[int, int, str]]:
         predicted = nlp(doc())
         return triples(pipe.annotation.spans_in(predicted))
 
-    before = found()[0]
+    before = ents()[0]
     gold = wrong_spans(nlp, bare_doc(nlp, words.split()), before)
     initialize(nlp, examples(nlp, factory) + [Example(doc(), gold) for _ in range(20)], fit=True)
-    assert before not in found()
+    assert before not in ents()
     table, wanted = pipe.marginals(doc()), pipe.annotation.tags_of_span(before[1] - before[0], before[2])
     assert min(table[before[0] + i, pipe.tags.index(tag)] for i, tag in enumerate(wanted)) < 0.3
 
@@ -409,7 +409,7 @@ def test_stray_tags_of_a_binary_file_are_named_by_file_and_doc(tmp_path: Path) -
 
 
 def test_a_corpus_kept_for_several_runs_has_its_candidate_sets() -> None:
-    found = []
+    collected = []
     for keeps in (False, True):
         nlp = blank("crf_ner", optimizer=LBFGS_TIGHT)
         train = examples(nlp)
@@ -418,8 +418,8 @@ def test_a_corpus_kept_for_several_runs_has_its_candidate_sets() -> None:
         pipe_of(nlp, "crf_ner").training.set(keeps=keeps)
         nlp.initialize(lambda: train)  # noqa: B023
         pipe_of(nlp, "crf_ner").fit()
-        found.append(pipe_of(nlp, "crf_ner").crf.theta)
-    np.testing.assert_array_equal(*found)
+        collected.append(pipe_of(nlp, "crf_ner").crf.theta)
+    np.testing.assert_array_equal(*collected)
 
 
 # --- weights of sequences: from files, Docs and stored corpora to the objective and to spaCy's updates --------------
@@ -430,10 +430,10 @@ CONLLU = "1\tAnna\t_\tPROPN\tNNP\t_\t0\troot\t_\t_\n\n"
 
 
 def weighted(nlp: Language, factory: str, weights: Sequence[float]) -> list[Example]:
-    found = examples(nlp, factory)
-    for example, weight in zip(found, weights, strict=True):
+    corpus = examples(nlp, factory)
+    for example, weight in zip(corpus, weights, strict=True):
         example.reference._.crf_weight = weight
-    return found
+    return corpus
 
 
 def value_and_grad(nlp: Language, data: list[Example]) -> tuple[float, Any]:
@@ -448,9 +448,9 @@ def value_and_grad(nlp: Language, data: list[Example]) -> tuple[float, Any]:
 def test_a_weight_counts_a_sequence_so_many_times(factory: str, loss: str) -> None:
     config = {"loss": {"@crf_losses": f"spacy_crfseq.{loss}.v1"}, "optimizer": LBFGS_TIGHT}
     nlp = initialized(factory, precision="float64", **config)
-    one = examples(nlp, factory)
+    corpus = examples(nlp, factory)
     value, grad = value_and_grad(nlp, weighted(nlp, factory, [2, 0, 1, 1, 3]))
-    expected, slope = value_and_grad(nlp, [one[0], one[0], one[2], one[3], one[4], one[4], one[4]])
+    expected, slope = value_and_grad(nlp, [corpus[0], corpus[0], corpus[2], corpus[3], corpus[4], corpus[4], corpus[4]])
     assert value == pytest.approx(expected, rel=1e-12)
     np.testing.assert_allclose(grad, slope, rtol=1e-9, atol=1e-12)
 

@@ -37,11 +37,11 @@ def corpus(nlp: Language, factory: str, labels: tuple[str, str], split: bool) ->
         for token, tag in zip(reference, tags, strict=True):
             token.tag_ = tag
     else:
-        found = [Span(reference, 0, 2, labels[0]), Span(reference, 3, 4, labels[1])]
+        spans = [Span(reference, 0, 2, labels[0]), Span(reference, 3, 4, labels[1])]
         if factory == "crf_chunker":
-            reference.spans["chunks"] = found
+            reference.spans["chunks"] = spans
         else:
-            reference.set_ents(found, default="outside")
+            reference.set_ents(spans, default="outside")
     words, spaces = [*WORDS, *(["in", "a w", "ay"] if split else ["in", "a", "way"])], [True] * 5 + [not split, False]
     return [Example(Doc(nlp.vocab, words=words, spaces=spaces), reference)]
 

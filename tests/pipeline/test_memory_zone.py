@@ -41,25 +41,25 @@ def copy_of(nlp: Language) -> Language:
 def texts_of_memory_zone(size: int, seed: int = 0) -> list[str]:
     """Return sentences of known words and of some that come up again in later ones, but not at once."""
     rng = random.Random(seed)
-    known = "Anna lives in New York . Bob saw the old bridge Bank of Norway Oslo".split()  # noqa: SIM905
+    words = "Anna lives in New York . Bob saw the old bridge Bank of Norway Oslo".split()  # noqa: SIM905
     rare = [f"Word{i % 7}ish{i}" for i in range(60)]
-    return [" ".join(rng.choice(known if rng.random() < 0.7 else rare) for _ in range(8)) for _ in range(size)]
+    return [" ".join(rng.choice(words if rng.random() < 0.7 else rare) for _ in range(8)) for _ in range(size)]
 
 
 def answers(nlp: Language, some: list[str]) -> list[object]:
-    found: list[object] = []
+    collected: list[object] = []
     for doc in nlp.pipe(some):
         pipe = pipe_of(nlp, "crf_ner")
-        found.append((annotation(doc), pipe.posterior([doc], preset=True).marginals()[0].tolist()))
-    return found
+        collected.append((annotation(doc), pipe.posterior([doc], preset=True).marginals()[0].tolist()))
+    return collected
 
 
 def zoned(nlp: Language, some: list[str], size: int) -> list[object]:
-    found = []
+    collected = []
     for first in range(0, len(some), size):
         with nlp.memory_zone():
-            found += answers(nlp, some[first : first + size])
-    return found
+            collected += answers(nlp, some[first : first + size])
+    return collected
 
 
 @pytest.mark.parametrize(("limit", "size"), [(0, 1), (40_000, 7), (12_000_000, 7)])

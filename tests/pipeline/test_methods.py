@@ -187,11 +187,11 @@ def test_predictions_obey_and_the_setting_is_stored(factory: str, tmp_path: Path
     nlp = helpers.trained(factory, once=["*"], order=LABELS[factory])
     nlp.to_disk(tmp_path)
     loaded = spacy.load(tmp_path)
-    for one in (nlp, loaded):
-        pipe, kept = pipe_of(one), keep(one, ["*"], LABELS[factory])
-        for doc in inputs(one, factory):
+    for pipeline in (nlp, loaded):
+        pipe, kept = pipe_of(pipeline), keep(pipeline, ["*"], LABELS[factory])
+        for doc in inputs(pipeline, factory):
             assert kept([pipe.tags[k] for k in pipe.posterior([doc]).labels[0]])
-            one(doc)
+            pipeline(doc)
     assert pipe_of(loaded).posterior(inputs(loaded, factory), once=[], order=[]).exact.all()
 
 
@@ -289,9 +289,9 @@ def test_entities_that_are_set_come_first(scheme: str) -> None:
     nlp = trained("crf_ner", scheme=scheme, threshold=0.3, **DICTIONARY)
     doc = bare_doc(nlp, ["Anna", "lives", "in", "the", "Bank", " ", "of", "Oslo"])
     doc.set_ents([Span(doc, 1, 4, "ORG")], blocked=[Span(doc, 7, 8)], default="unmodified")
-    found = [(ent.text, ent.label_) for ent in nlp(doc).ents]
-    assert ("lives in the", "ORG") in found
-    assert not {"Oslo"} & {text for text, _ in found}
+    ents = [(ent.text, ent.label_) for ent in nlp(doc).ents]
+    assert ("lives in the", "ORG") in ents
+    assert not {"Oslo"} & {text for text, _ in ents}
 
 
 def test_a_span_that_is_said_to_begin_goes_on_whatever_the_dictionary_says() -> None:

@@ -48,7 +48,7 @@ def answers(nlp: Any, factory: str) -> list[tuple[list[int], list[float]]]:
     """Return the labels of each Doc and their probabilities."""
     posterior = pipe_of(nlp).posterior(inputs(nlp, factory))
     answers = zip(posterior.labels, posterior.marginals(), strict=True)
-    return [(labels.tolist(), found[np.arange(len(labels)), labels].tolist()) for labels, found in answers]
+    return [(labels.tolist(), shares[np.arange(len(labels)), labels].tolist()) for labels, shares in answers]
 
 
 def component(name: str, factory: str, settings: dict[str, Any]) -> Any:
@@ -80,11 +80,11 @@ def test_stored_components_answer_as_they_did(name: str, tmp_path: Path) -> None
     factory, settings = COMPONENTS[name]
     nlp = blank(factory, **settings)
     pipe_of(nlp).from_disk(STORED / name, exclude=["vocab"])
-    for (labels, found), (wanted, expected) in zip(
+    for (labels, shares), (wanted, expected) in zip(
         answers(nlp, factory), json.loads((STORED / name / "answers.json").read_text(encoding="utf8")), strict=True
     ):
         assert labels == wanted
-        np.testing.assert_allclose(found, expected, atol=1e-5)
+        np.testing.assert_allclose(shares, expected, atol=1e-5)
     pipe_of(nlp).to_disk(tmp_path, exclude=["vocab"])
     for file in ("cfg", "model"):
         assert (tmp_path / file).read_bytes() == (STORED / name / file).read_bytes()

@@ -49,8 +49,8 @@ def test_without_zeros_predictions_are_the_same(factory: str, support: str) -> N
     with_zeros = len(weights_to_bytes(pipe.crf.at(np.ones_like(pipe.crf.theta))))
     report = pipe.prune()
     assert predictions(nlp, factory) == before
-    for found, wanted in zip(pipe.posterior(inputs(nlp, factory)).marginals(), marginals, strict=True):
-        np.testing.assert_array_equal(found, wanted)
+    for actual, wanted in zip(pipe.posterior(inputs(nlp, factory)).marginals(), marginals, strict=True):
+        np.testing.assert_array_equal(actual, wanted)
     assert all(after < before for after, before in zip(report.after[:2], report.before[:2], strict=True))
     assert len(weights_to_bytes(pipe.crf)) < with_zeros  # files hold no zeros, before or after
     assert pipe.doc_model.feature_names == [names[key] for key in np.concatenate(pipe.crf.keys).tolist()]
@@ -147,12 +147,12 @@ def test_features_without_weight_are_not_stored(factory: str, method: dict[str, 
     assert pipe_of(again).doc_model.n_active == pipe.doc_model.n_active
     assert predictions(again, factory) == predictions(nlp, factory)
     docs, others = inputs(nlp, factory), inputs(again, factory)
-    for one, other in zip(docs, others, strict=True):
-        shown, same = (str(explain(p, doc).tokens) for p, doc in ((pipe, one), (pipe_of(again), other)))
+    for first, other in zip(docs, others, strict=True):
+        shown, same = (str(explain(p, doc).tokens) for p, doc in ((pipe, first), (pipe_of(again), other)))
         assert shown == same
     if method is OWLQN:
-        found, wanted = pipe_of(again).posterior(others).marginals(), pipe.posterior(docs).marginals()
-        np.testing.assert_array_equal(np.concatenate(found), np.concatenate(wanted))
+        marginals, wanted = pipe_of(again).posterior(others).marginals(), pipe.posterior(docs).marginals()
+        np.testing.assert_array_equal(np.concatenate(marginals), np.concatenate(wanted))
 
 
 @pytest.mark.parametrize(("factory", "method"), [("crf_chunker", PERCEPTRON), ("crf_ner", OWLQN)])

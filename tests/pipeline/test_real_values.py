@@ -123,6 +123,6 @@ def test_values_of_stored_docs_are_the_same(file: Path) -> None:
     doc = next(iter(create_crfsuite_reader(file)(nlp))).reference
     stored = DocBin().from_bytes(DocBin(docs=[doc], store_user_data=True).to_bytes())
     values = pipe_of(nlp).method.potentials["own"]
-    found = values.read([doc]).tolist()
-    assert [len(values) for values in found] == [32, 16, 16]  # a value of 0 counts as much as none
-    assert values.read(list(stored.get_docs(nlp.vocab))).tolist() == found
+    result = values.read([doc]).tolist()
+    assert [len(values) for values in result] == [32, 16, 16]  # a value of 0 counts as much as none
+    assert values.read(list(stored.get_docs(nlp.vocab))).tolist() == result

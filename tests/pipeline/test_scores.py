@@ -36,19 +36,19 @@ def test_scores_are_those_of_the_posterior(factory: str, stored: bool) -> None:
         [answer] = pipe.posterior([doc]).spans()
         wanted = [span for span in answer if span.probability >= threshold.get("threshold", 0)]
         if factory == "crf_tagger":
-            found = [(token.i, token.i + 1, token.tag_, token._.crf_score) for token in doc]
+            actual = [(token.i, token.i + 1, token.tag_, token._.crf_score) for token in doc]
         else:
-            found = [(*triple, span._.crf_score) for span in (doc.ents if factory == "crf_ner" else doc.spans[key])
+            actual = [(*triple, span._.crf_score) for span in (doc.ents if factory == "crf_ner" else doc.spans[key])
                      for triple in triples([span])]  # fmt: skip
-        assert [scored[:3] for scored in found] == [span[:3] for span in wanted]
-        np.testing.assert_allclose([scored[3] for scored in found], [span.probability for span in wanted], atol=1e-9)
+        assert [scored[:3] for scored in actual] == [span[:3] for span in wanted]
+        np.testing.assert_allclose([scored[3] for scored in actual], [span.probability for span in wanted], atol=1e-9)
         if not stored:
             assert not doc.user_data
             assert set(doc.spans) <= {"chunks"}
             assert all("scores" not in group.attrs for group in doc.spans.values())
         elif factory != "crf_tagger":
-            assert triples(doc.spans[key]) == [scored[:3] for scored in found]
-            assert list(doc.spans[key].attrs["scores"]) == [scored[3] for scored in found]
+            assert triples(doc.spans[key]) == [scored[:3] for scored in actual]
+            assert list(doc.spans[key].attrs["scores"]) == [scored[3] for scored in actual]
 
 
 def test_a_span_that_was_not_predicted_has_a_score() -> None:
@@ -105,8 +105,8 @@ def test_scores_from_a_component_that_came_from_elsewhere(factory: str, how: str
     nlp = trained(factory, **WEAK)
     expected = [scores_of(nlp(doc)) for doc in inputs(nlp, factory)[:3]]
     other = moved(nlp, how, tmp_path)
-    found = [scores_of(other(doc)) for doc in inputs(other, factory)[:3]]
-    for these, those in zip(found, expected, strict=True):
+    actual = [scores_of(other(doc)) for doc in inputs(other, factory)[:3]]
+    for these, those in zip(actual, expected, strict=True):
         assert these == pytest.approx(those)
 
 

@@ -96,8 +96,8 @@ def test_a_component_learns_the_probabilities_of_a_file(tmp_path: Path, streamed
     for _ in range(60 if streamed else 0):
         nlp.update(read)
     pipe = pipe_of(nlp)
-    found = pipe.marginals(bare_doc(nlp, WORDS))[:, [pipe.tags.index(tag) for tag in tags]]
-    np.testing.assert_allclose(found, teacher.marginals(), atol=1e-3)
+    marginals = pipe.marginals(bare_doc(nlp, WORDS))[:, [pipe.tags.index(tag) for tag in tags]]
+    np.testing.assert_allclose(marginals, teacher.marginals(), atol=1e-3)
 
 
 def test_other_losses_are_refused() -> None:

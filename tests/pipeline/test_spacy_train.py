@@ -200,7 +200,7 @@ def test_online_figures_are_of_the_whole_training_set() -> None:
         pipe.finish_update(None)
         met.append(pipe.training.run.report)
     report = pipe.training.figures(restart=True)
-    assert report.loss == pytest.approx(sum(one.loss for one in met))
+    assert report.loss == pytest.approx(sum(batch.loss for batch in met))
     assert report.value == pytest.approx(report.loss + met[-1].value - met[-1].loss)
     assert np.isnan(report.grad_norm)
     assert pipe.training.figures().loss == report.loss
@@ -286,10 +286,10 @@ def test_the_callback_fills_in_what_the_config_says(nlp: Language) -> None:
 NLP = spacy.blank("en")
 
 
-def example(gold, found, starts=None, words=None):
+def example(gold, predicted, starts=None, words=None):
     """Return an example with tags such as B-A, also as entities, and, by their ends, as chunks."""
     docs = []
-    for tags in (found, gold):
+    for tags in (predicted, gold):
         ents = [tag if tag != "-" else None for tag in tags]
         doc = Doc(NLP.vocab, words=words or ["x"] * len(tags), tags=[tag.strip("-") for tag in tags], ents=ents)
         doc.spans["chunks"] = [Span(doc, ent.start, ent.end, ent.label_) for ent in doc.ents]
@@ -317,8 +317,8 @@ def test_white_space_has_no_part_in_the_accuracy(attr, values, gold_space):
     name = {"tag": "tags", "morph": "morphs"}.get(attr, attr)
     words = ["x", "\n", "y"]
     gold = Doc(NLP.vocab, words=words, **{name: [right, space if gold_space else "", right]})
-    found = Doc(NLP.vocab, words=words, **{name: [right, space, wrong]})
-    assert tagger_score([Example(found, gold)], attr=attr)[f"{attr}_acc"] == 0.5
+    predicted = Doc(NLP.vocab, words=words, **{name: [right, space, wrong]})
+    assert tagger_score([Example(predicted, gold)], attr=attr)[f"{attr}_acc"] == 0.5
 
 
 def test_all_tokens_of_a_sequence_must_be_right():

@@ -31,7 +31,7 @@ def test_labels_elsewhere_are_those_of_a_search(rows: list[list[tuple[str, int]]
     docs = [Doc(NLP.vocab, words=[word for word, _ in sentence]) for sentence in rows]
     labels, strings = np.array([label for sentence in rows for _, label in sentence], np.int32), dict[int, str]()
     sets = DocumentLabels().read_labels("L", docs, labels, NAMES, strings)["L_ELSEWHERE"]
-    found = [[strings[v] for v in sets.values[b:e].tolist()] for b, e in zip(sets.ptr, sets.ptr[1:], strict=False)]
+    actual = [[strings[v] for v in sets.values[b:e].tolist()] for b, e in zip(sets.ptr, sets.ptr[1:], strict=False)]
     expected = []
     for sentence in rows:
         for i, (word, label) in enumerate(sentence):
@@ -40,7 +40,7 @@ def test_labels_elsewhere_are_those_of_a_search(rows: list[list[tuple[str, int]]
             types = [name[-3:] for name in names]
             most = [f"mostly {max(TYPES, key=types.count)}"] if types else []
             expected.append({*names, *most})
-    assert list(map(sorted, found)) == list(map(sorted, expected))
+    assert list(map(sorted, actual)) == list(map(sorted, expected))
 
 
 def test_sentences_read_apart_are_docs_of_their_own() -> None:
@@ -62,7 +62,7 @@ def test_sentences_read_apart_are_docs_of_their_own() -> None:
 
 def _examples(nlp: Language) -> list[Example]:
     """Return documents of two sentences: the first says what the name in the second is."""
-    found = []
+    collected = []
     for number, name in enumerate(["Bo", "Ada", "Oslo", "Lima", "Ines", "Karl", "Quito", "Turin", "Olga", "Rome"]):
         label = "LOC" if name in ("Oslo", "Lima", "Quito", "Turin", "Rome") else "PER"
         first = ["in", name, "town"] if label == "LOC" else ["Mr", name, "said"]
@@ -70,8 +70,8 @@ def _examples(nlp: Language) -> list[Example]:
         starts: Any = [i in (0, 4) for i in range(len(words))]
         doc = Doc(nlp.vocab, words=words, sent_starts=starts)
         doc.ents = [Span(doc, 1, 2, label), Span(doc, 5, 6, label)]
-        found.append(Example(Doc(nlp.vocab, words=words, sent_starts=starts), doc))
-    return found
+        collected.append(Example(Doc(nlp.vocab, words=words, sent_starts=starts), doc))
+    return collected
 
 
 def _component(nlp: Language, method: Any = None, other: Any = None, **settings: Any) -> CRFComponent:
@@ -117,12 +117,12 @@ def _new(name: str) -> Doc:
 def _elsewhere(pipe: CRFComponent, doc: Doc, *, preset: bool = False) -> list[set[str]]:
     """Return the values of the attribute at the tokens of a Doc."""
     pipe.posterior([doc], preset=preset)  # looks words up in the vocab of the Doc
-    reader, found = pipe.doc_model.feature_reader(), [set[str]() for _ in doc]
+    reader, result = pipe.doc_model.feature_reader(), [set[str]() for _ in doc]
     for active in reader.active([doc], preset)[0]:
         for token, name in zip(active.tokens.tolist(), reader.names(0, active), strict=True):
             if name.startswith("DOC_ELSEWHERE[0]="):
-                found[token].add(name.partition("=")[2])
-    return found
+                result[token].add(name.partition("=")[2])
+    return result
 
 
 def test_a_word_is_labelled_as_elsewhere(trained: tuple[CRFComponent, list[Example]]) -> None:
@@ -130,7 +130,7 @@ def test_a_word_is_labelled_as_elsewhere(trained: tuple[CRFComponent, list[Examp
     assert _elsewhere(pipe, _new("Zoe"))[5] == {"U-PER", "mostly PER"}
     (doc,) = pipe.pipe([_new("Zoe")])
     assert [(ent.text, ent.label_) for ent in doc.ents] == [("Zoe", "PER"), ("Zoe", "PER")]
-    explained = {one.name for one in explain(pipe, _new("Zoe")).tokens[5].contributions}
+    explained = {contribution.name for contribution in explain(pipe, _new("Zoe")).tokens[5].contributions}
     assert "DOC_ELSEWHERE[0]=U-PER" in explained
 
 
@@ -164,8 +164,8 @@ def test_labels_of_a_training_text_do_not_depend_on_its_gold_labels() -> None:
     key = doc_key(doc)
     assert before[key].tolist() == pipe.training.example_encoder.held_out[key].tolist()
     gold = [[f"U-{token.ent_type_}" if token.ent_type_ else "O" for token in e.reference] for e in _examples(NLP)]
-    found = [[first.labels.tags[i] for i in labels] for labels in before.values()]
-    assert gold != found  # though the first stage knows them:
+    result = [[first.labels.tags[i] for i in labels] for labels in before.values()]
+    assert gold != result  # though the first stage knows them:
     stage = first.current()
     again = [ask(stage, [example.predicted]).word_posterior.decode(stage.method.decoder) for example in examples]
     assert [[first.labels.tags[i] for i in labels] for labels in again] == gold
@@ -239,8 +239,8 @@ def test_each_stage_has_its_own_potentials() -> None:
     docs = [_new("Zoe")]
     expected = pipe.posterior(docs).labels
     pipe.method = pipe.method._replace(decoder=pipe.method.decoder)
-    for one in (pipe, _component(spacy.blank("en"), method).from_bytes(pipe.to_bytes())):
-        assert [found.tolist() for found in one.posterior(docs).labels] == [found.tolist() for found in expected]
+    for copied in (pipe, _component(spacy.blank("en"), method).from_bytes(pipe.to_bytes())):
+        assert [labels.tolist() for labels in copied.posterior(docs).labels] == [labels.tolist() for labels in expected]
 
 
 def test_streams_and_zones(trained: tuple[CRFComponent, list[Example]]) -> None:
@@ -250,8 +250,8 @@ def test_streams_and_zones(trained: tuple[CRFComponent, list[Example]]) -> None:
     docs = [nlp(text) for text in texts]
     expected = [pipe.posterior([doc]).labels[0].tolist() for doc in docs]
     with nlp.memory_zone():
-        found = [labels.tolist() for labels in pipe.posterior([nlp(text) for text in texts]).labels]
-    assert found == expected
+        actual = [labels.tolist() for labels in pipe.posterior([nlp(text) for text in texts]).labels]
+    assert actual == expected
     assert pipe.posterior([]).all_labels.tolist() == []
 
 
@@ -278,6 +278,6 @@ def test_the_first_stage_knows_what_is_given_in_a_question(trained: tuple[CRFCom
     pipe.clamp(noted, spans=[Span(noted, 1, 2, "LOC")])
     wanted = pipe.posterior([noted])
     assert [span[:3] for span in wanted.spans()[0]] == [(1, 2, "LOC"), (5, 6, "LOC")]
-    for known in ({"spans": [Span(asked, 1, 2, "LOC")]}, {"allowed": {1: ["LOC"]}}):
-        answers = pipe.posterior([asked], **known)  # type: ignore[arg-type]
+    for condition in ({"spans": [Span(asked, 1, 2, "LOC")]}, {"allowed": {1: ["LOC"]}}):
+        answers = pipe.posterior([asked], **condition)  # type: ignore[arg-type]
         np.testing.assert_allclose(answers.marginals()[0], wanted.marginals()[0], atol=1e-6)

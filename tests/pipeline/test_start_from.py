@@ -56,11 +56,11 @@ def weights_of(crf: LinearChainCRF) -> dict[tuple[Any, str], float]:
     """Return the weight of each feature and label, of each transition, and of each start and end."""
     rows, columns = np.divmod(cells(crf.layout.unigrams), len(crf.labels))
     keys = [(key, crf.labels[label]) for key, label in zip(crf.keys[0][rows].tolist(), columns.tolist(), strict=True)]
-    found: dict[tuple[Any, str], float] = dict(zip(keys, crf.views.unigrams.tolist(), strict=True))
+    result: dict[tuple[Any, str], float] = dict(zip(keys, crf.views.unigrams.tolist(), strict=True))
     for i, label in enumerate(crf.labels):
-        found.update({("start", label): crf.views.start[i], ("end", label): crf.views.end[i]})
-        found.update({(label, other): crf.views.transitions[i, j] for j, other in enumerate(crf.labels)})
-    return found
+        result.update({("start", label): crf.views.start[i], ("end", label): crf.views.end[i]})
+        result.update({(label, other): crf.views.transitions[i, j] for j, other in enumerate(crf.labels)})
+    return result
 
 
 @pytest.mark.parametrize("settings", [{}, {"support": "all"}, {"min_count": 2, "keep_names": True}])
@@ -146,8 +146,8 @@ def test_optimizers_learn_a_new_label_and_keep_the_old_ones(optimizer: str, more
     old = trained(**{**ALL, "regularizer": block["regularizer"]})
     nlp = gone_on(old, **{**block, **more})
     assert {(ent.text, ent.label_) for ent in nlp(new_examples(nlp)[0].predicted).ents} >= {("Akvavit", "DRINK")}
-    found = [one["ents"] for one in predictions(nlp, "crf_ner")[:5]]
-    assert found == [one["ents"] for one in predictions(old, "crf_ner")[:5]]
+    ents = [prediction["ents"] for prediction in predictions(nlp, "crf_ner")[:5]]
+    assert ents == [prediction["ents"] for prediction in predictions(old, "crf_ner")[:5]]
 
 
 def test_stages_and_numbers_go_on_and_are_stored(tmp_path: Any) -> None:
@@ -172,8 +172,11 @@ def test_stages_and_numbers_go_on_and_are_stored(tmp_path: Any) -> None:
     np.testing.assert_array_equal(values[1][np.ix_(rows, places)], values[0])
     assert after.fit().history
     nlp.to_disk(tmp_path / "m")
-    found = [pipe_of(one).marginals(new_examples(one)[0].predicted) for one in (spacy.load(tmp_path / "m"), nlp)]
-    np.testing.assert_allclose(found[0], found[1], atol=1e-12)
+    marginals = [
+        pipe_of(pipeline).marginals(new_examples(pipeline)[0].predicted)
+        for pipeline in (spacy.load(tmp_path / "m"), nlp)
+    ]
+    np.testing.assert_allclose(marginals[0], marginals[1], atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -231,15 +234,15 @@ def test_the_loop_of_the_tutorials(optimizer: str, settings: dict[str, Any]) -> 
 
 
 def test_the_model_becomes_that_of_the_whole_corpus(factory: str) -> None:
-    known, open_ = trained(factory), spacy.blank("xx")
+    closed, open_ = trained(factory), spacy.blank("xx")
     pipe: Any = open_.add_pipe(factory)
-    for label in pipe_of(known).labels:
+    for label in pipe_of(closed).labels:
         pipe.add_label(label)
     open_.initialize()
     batches = [[example] for example in examples(open_, factory)]
     for batch in [*batches, *batches, *batches]:
         open_.update(batch)
-    for keys, wanted in zip(pipe.crf.keys, pipe_of(known).crf.keys, strict=True):
+    for keys, wanted in zip(pipe.crf.keys, pipe_of(closed).crf.keys, strict=True):
         assert set(keys) == set(wanted)
     assert open_.evaluate(examples(open_, factory))[SCORES[factory]] > 0.9
 
@@ -312,8 +315,8 @@ def test_negative_tags_of_a_tagger() -> None:
     wrong = Example.from_dict(nlp.make_doc(doc.text), {"tags": [f"!{tag}", doc[1].tag_, doc[2].tag_]})
     for _ in range(30):
         nlp.update([wrong])
-    found = nlp(doc.text)
-    assert found[0].tag_ != tag
+    result = nlp(doc.text)
+    assert result[0].tag_ != tag
     assert f"!{tag}" not in pipe_of(nlp).labels
 
 
@@ -374,10 +377,10 @@ def test_the_penalty_grows_with_the_texts_behind_the_weights(before: int, now: i
 
 def test_a_layout_united_with_another_has_the_steps_of_both() -> None:
     rows = DenseRows(2, 2)
-    one, other = np.array([[True, False], [False, False]]), np.array([[False, True], [False, False]])
-    layouts = [Layout(2, rows, rows, steps, True) for steps in (one, other, None)]
-    found = layouts[0].united(layouts[1])
-    assert found.steps is not None
-    assert found.steps.tolist() == [[True, True], [False, False]]
+    first, other = np.array([[True, False], [False, False]]), np.array([[False, True], [False, False]])
+    layouts = [Layout(2, rows, rows, steps, True) for steps in (first, other, None)]
+    result = layouts[0].united(layouts[1])
+    assert result.steps is not None
+    assert result.steps.tolist() == [[True, True], [False, False]]
     assert layouts[0].united(layouts[2]).steps is None
     assert layouts[2].united(layouts[0]).steps is None

@@ -35,8 +35,8 @@ def test_attributes_and_spans_are_those_of_spacys_methods(
 ) -> None:
     monkeypatch.setattr(structs, "FEWEST", fewest)
     docs, names, n_tokens = make_docs(kind), structs.READABLE, sum(SIZES)
-    found = structs.read_tokens(docs, names)
-    assert np.array_equal(found, np.concatenate([doc.to_array([*names]).reshape(-1, len(names)) for doc in docs]))
+    actual = structs.read_tokens(docs, names)
+    assert np.array_equal(actual, np.concatenate([doc.to_array([*names]).reshape(-1, len(names)) for doc in docs]))
     assert structs.read_tokens(docs, ["LEMMA", "HEAD"]).shape == (n_tokens, 2)
     assert structs.read_tokens(docs[1:2], ["ORTH"]).shape == (0, 1) == structs.read_tokens([], ["ORTH"]).shape
 

@@ -100,9 +100,9 @@ def test_a_pupil_like_the_teacher_gets_its_probabilities(saved: Any, raw: Path, 
     assert result.history[-1].report.loss == pytest.approx(0, abs=1e-5)
     for text in TEXTS:
         doc = bare_doc(nlp, text.split())
-        found, expected = (pipe_of(one).marginals(doc) for one in (nlp, teacher))
+        marginals, expected = (pipe_of(pipeline).marginals(doc) for pipeline in (nlp, teacher))
         places = [pipe_of(teacher).tags.index(tag) for tag in pipe_of(nlp).tags]
-        np.testing.assert_allclose(found, expected[:, places], atol=1e-4)
+        np.testing.assert_allclose(marginals, expected[:, places], atol=1e-4)
 
 
 def test_a_component_learns_gold_labels_and_a_teacher(saved: Any, raw: Path) -> None:
@@ -141,12 +141,12 @@ def test_a_scheme_that_says_less_gets_sums(saved: Any, raw: Path) -> None:
             for *pair, share in entries:
                 before, tag = (letters.get(tag[:1], tag[:1]) + tag[1:] for tag in pair)
                 expected[token, before, tag] = expected.get((token, before, tag), 0) + share
-        found = {
+        actual = {
             (token, before, tag): share
             for token, entries in read_soft_labels(short.reference, "crf_ner").items()
             for before, tag, share in entries
         }
-        assert found == pytest.approx(expected, abs=1e-5)
+        assert actual == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.parametrize("normalize", [False, True])
@@ -169,8 +169,8 @@ def test_a_tagger_of_spacy_has_independent_labels(folder: Path, raw: Path, norma
         assert set(soft) == {token.i for token in doc if not token.is_space}
         for token, entries in soft.items():
             assert {before for before, *_ in entries} == {""}
-            found = {tag: share for _, tag, share in entries}
-            assert found == pytest.approx(dict(zip(tagger.labels, expected[token], strict=True)), abs=1e-4)
+            actual = {tag: share for _, tag, share in entries}
+            assert actual == pytest.approx(dict(zip(tagger.labels, expected[token], strict=True)), abs=1e-4)
 
 
 def test_labels_get_other_names_or_are_left_out(saved: Any, raw: Path) -> None:
@@ -179,7 +179,7 @@ def test_labels_get_other_names_or_are_left_out(saved: Any, raw: Path) -> None:
     soft = [read_soft_labels(example.reference, "crf_ner") for example in given]
     tags = {tag for of_doc in soft for entries in of_doc.values() for _, tag, _ in entries}
     assert {tag[2:] for tag in tags} == {"", "PER", "PLACE"}
-    assert all(sum(share for *_, share in entries) == pytest.approx(1) for one in soft for entries in one.values())
+    assert all(sum(share for *_, share in entries) == pytest.approx(1) for token in soft for entries in token.values())
 
 
 def test_a_higher_temperature_makes_the_teacher_less_certain(saved: Any, raw: Path) -> None:

@@ -46,8 +46,8 @@ def test_threads_share_a_pipeline(tmp_path: Path) -> None:
     expected = [entities(nlp, text) for text in texts(300)]
     cold = spacy.load(tmp_path)
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda text: entities(cold, text), texts(300)))
-    assert found == expected
+        actual = list(pool.map(lambda text: entities(cold, text), texts(300)))
+    assert actual == expected
     assert [entities(cold, text) for text in texts(300)] == expected
 
 
@@ -147,11 +147,11 @@ def test_a_fork_lets_threads_take_locks_in_any_order() -> None:
 def test_a_doc_that_is_retokenized_during_its_prediction() -> None:
     nlp = trained("crf_ner")
     doc, pipe = inputs(nlp, "crf_ner")[0], pipe_of(nlp)
-    found = pipe.predict([doc])
+    predicted = pipe.predict([doc])
     with doc.retokenize() as retokenizer:
         retokenizer.merge(doc[:2])
     with pytest.raises(DataError, match="crf_ner: a Doc was retokenized"):
-        pipe.set_annotations([doc], found)
+        pipe.set_annotations([doc], predicted)
 
 
 @pytest.mark.parametrize("attr", ["tag", "morph", "ents", "chunks"])
@@ -159,30 +159,30 @@ def test_docs_of_two_vocabs_in_one_batch(attr: str) -> None:
     factory = {"ents": "crf_ner", "chunks": "crf_chunker"}.get(attr, "crf_tagger")
     nlp = trained(factory, **({} if factory != "crf_tagger" else {"attr": attr}))
 
-    def found(doc: Any) -> Any:
+    def ents_of(doc: Any) -> Any:
         if attr in ("ents", "chunks"):
             spans = doc.ents if attr == "ents" else doc.spans["chunks"]
             return [(span.text, span.label_) for span in spans]
         return [token.tag_ if attr == "tag" else str(token.morph) for token in doc]
 
-    expected = [found(nlp(doc)) for doc in inputs(nlp, factory)]
+    expected = [ents_of(nlp(doc)) for doc in inputs(nlp, factory)]
     others = inputs(spacy.blank("xx"), factory)  # whose words and labels the pipeline's vocab may lack
     mixed = [doc for pair in zip(inputs(nlp, factory), others, strict=True) for doc in pair]
     pipe = pipe_of(nlp)
     pipe.set_annotations(mixed, pipe.predict(mixed))
-    assert [found(doc) for doc in mixed] == [one for one in expected for _ in range(2)]
+    assert [ents_of(doc) for doc in mixed] == [ents for ents in expected for _ in range(2)]
 
 
 @pytest.mark.parametrize("ask", ["predict", "posterior"])
 def test_words_of_another_vocab_may_be_new(ask: str) -> None:
     nlp = trained("crf_ner", features=templates("LOWER[0]", "SHAPE[0]", "SUFFIX3[0]"))
-    pipe, known = pipe_of(nlp), bare_doc(nlp, ["Anna", "lives"])
+    pipe, first = pipe_of(nlp), bare_doc(nlp, ["Anna", "lives"])
     new = bare_doc(spacy.blank("xx"), ["Wordsneverseen", "in", "Oslo"])
     assert "Wordsneverseen" not in nlp.vocab.strings
-    answer = pipe.posterior([known, new])
+    answer = pipe.posterior([first, new])
     alone = pipe.posterior([bare_doc(nlp, words_of(new))])
     if ask == "predict":
-        np.testing.assert_array_equal(pipe.predict([known, new]).labels[2:], alone.all_labels)
+        np.testing.assert_array_equal(pipe.predict([first, new]).labels[2:], alone.all_labels)
     np.testing.assert_allclose(answer.marginals()[1], alone.marginals()[0], atol=1e-6)
 
 

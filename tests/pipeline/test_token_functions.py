@@ -106,14 +106,18 @@ def test_explanations(features: dict[str, Any]) -> None:
     doc = bare_doc(nlp, ["Bob", "saw", "Quux"])
     explanation = explain(pipe_of(nlp), doc)
     first = explanation.tokens[0]
-    assert {"F[0]=word.lower()=bob", "F[0]=BOS", "SHAPE[0]=Xxx"} <= {one.name for one in first.contributions}
+    assert {"F[0]=word.lower()=bob", "F[0]=BOS", "SHAPE[0]=Xxx"} <= {
+        contribution.name for contribution in first.contributions
+    }
     assert "F[0]=word.lower()=quux" in explanation.tokens[2].unknown
-    assert "F[-1]=BOS" in {one.name for one in explanation.tokens[1].contributions if one.token == 1}
+    assert "F[-1]=BOS" in {
+        contribution.name for contribution in explanation.tokens[1].contributions if contribution.token == 1
+    }
     scores = pipe_of(nlp).posterior([doc]).distribution.source.scores((0, 1))
     labels = [pipe_of(nlp).tags.index(label) for label in explanation.labels]
     total = reference.path_score(reference.sequence(scores, 0, len(doc)), labels)
     assert explanation.score == pytest.approx(total, abs=1e-4)
-    assert explanation.score == pytest.approx(sum(one.score for one in explanation.tokens), abs=1e-4)
+    assert explanation.score == pytest.approx(sum(contribution.score for contribution in explanation.tokens), abs=1e-4)
 
 
 def test_sequences_are_sentences() -> None:

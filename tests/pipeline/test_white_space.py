@@ -94,7 +94,7 @@ def words_in(doc: Doc) -> list[int]:
     return [token.i for token in doc if not token.is_space]
 
 
-def found(nlp: Language, doc: Doc) -> dict[str, Any]:
+def predictions_of(nlp: Language, doc: Doc) -> dict[str, Any]:
     """Return everything that a component says of the words of a Doc."""
     pipe, places = pipe_of(nlp), words_in(doc)
     number = {place: i for i, place in enumerate(places)}
@@ -140,7 +140,7 @@ def test_white_space_changes_nothing_that_is_found(factory: str, which: str, dat
     nlp = learned(factory, which)
     doc = data.draw(st.sampled_from(inputs(nlp, factory)))
     spaced = with_space(doc, data.draw(GAPS))
-    assert found(nlp, spaced) == found(nlp, doc)
+    assert predictions_of(nlp, spaced) == predictions_of(nlp, doc)
 
 
 @settings(max_examples=15)
@@ -165,8 +165,8 @@ def spaced_examples(nlp: Language, factory: str, gaps: Iterator[Sequence[str]], 
         return with_space(doc, next(gaps)) if which in (sides, "both") else doc
 
     return [
-        Example(changed(one.predicted, "predicted"), changed(one.reference, "reference"))
-        for one in examples(nlp, factory)
+        Example(changed(example.predicted, "predicted"), changed(example.reference, "reference"))
+        for example in examples(nlp, factory)
     ]
 
 

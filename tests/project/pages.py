@@ -22,9 +22,9 @@ def blocks(language: str, text: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
-def assert_same_but_for_digits(found: str, told: str, rel: float | None = None) -> None:
+def assert_same_but_for_digits(printed: str, told: str, rel: float | None = None) -> None:
     """Compare texts; the last digits of their numbers are the machine's."""
-    lines = ([NUMBER.sub("?", line.rstrip()) for line in text.strip().splitlines()] for text in (found, told))
+    lines = ([NUMBER.sub("?", line.rstrip()) for line in text.strip().splitlines()] for text in (printed, told))
     assert next(lines) == next(lines)
-    values = ([float(number.replace(",", "")) for number in NUMBER.findall(text)] for text in (found, told))
+    values = ([float(number.replace(",", "")) for number in NUMBER.findall(text)] for text in (printed, told))
     assert next(values) == pytest.approx(next(values), rel=rel, abs=0.02)

@@ -79,9 +79,10 @@ def test_segments(scripts: Any) -> None:
     vocab = spacy.blank("en").vocab
     docs = [Doc(vocab, words=text.split()) for text in TEXTS]
     names: dict[int, str] = {}
-    found = code.Segments().read("SEGMENTS", docs, names)["SEGMENTS"]
+    result = code.Segments().read("SEGMENTS", docs, names)["SEGMENTS"]
     sets = [
-        {names[value] for value in found.values[a:b].tolist()} for a, b in zip(found.ptr, found.ptr[1:], strict=False)
+        {names[value] for value in result.values[a:b].tolist()}
+        for a, b in zip(result.ptr, result.ptr[1:], strict=False)
     ]
     assert sets == [values for text in TEXTS for values in looped(code, text.split())]
 
@@ -120,11 +121,11 @@ def test_a_part_of_the_measurements(scripts: Any, tmp_path: Path, monkeypatch: p
         runs = [label for label, _ in groupby(of_address)]
         assert len(set(runs)) == len(runs)
     texts, bulk = [" ".join(address) for address in words], scripts("tag_in_bulk")
-    found = [*zip(words, labels, strict=True)]
+    result = [*zip(words, labels, strict=True)]
     texts.insert(3, " ")
-    found.insert(3, ([], []))
-    assert list(bulk.tagged(ours.nlp, texts)) == found
+    result.insert(3, ([], []))
+    assert list(bulk.tagged(ours.nlp, texts)) == result
     monkeypatch.setattr(bulk, "PORTION", 3)
     monkeypatch.setattr(bulk, "FIRST", 1)
     lines = "".join("".join(bulk.written(ours.nlp, texts, processes)) for processes in (1, 2))
-    assert lines == 2 * "".join("\t".join(map("/".join, zip(*pair, strict=True))) + "\n" for pair in found)
+    assert lines == 2 * "".join("\t".join(map("/".join, zip(*pair, strict=True))) + "\n" for pair in result)

@@ -54,8 +54,8 @@ def test_a_run_is_named_by_its_name_or_page_or_the_begin_of_several() -> None:
     study = Study([], Path(), lambda results, folder: None, {"page": ["tag-b", "memory", "gone"], "memory": ["tag-a"]})
     for name in ("memory", "memory-scale", "tag-a", "tag-b"):
         study.run(name, minutes=1)(lambda options: [])
-    found = {"memory": ["memory"], "tag": ["tag-a", "tag-b"], "page": ["tag-b", "memory"], "ta": []}
-    assert {name: study.named(name) for name in found} == found
+    result = {"memory": ["memory"], "tag": ["tag-a", "tag-b"], "page": ["tag-b", "memory"], "ta": []}
+    assert {name: study.named(name) for name in result} == result
 
 
 def test_no_round_begins_after_the_patience_is_over(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,9 +101,9 @@ def test_labelled_xml(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
             package(Path(words[1]), Path(words[2]), code_paths=[Path("names.py")], name="names", create_sdist=False)
     assert (folder / "packages" / "en_names-0.0.0" / "en_names" / "names.py").exists()
     capsys.readouterr()
-    found: dict[str, Any] = {}
-    exec(compile("\n".join(use), "use", "exec"), found)
-    assert found["nlp"].config["components"]["crf_tagger"]["once"] == ["*"]
+    collected: dict[str, Any] = {}
+    exec(compile("\n".join(use), "use", "exec"), collected)
+    assert collected["nlp"].config["components"]["crf_tagger"]["once"] == ["*"]
     assert capsys.readouterr().out.splitlines()[0] == "[('Ada', 'given'), ('King', 'last')]"
     assert spacy.load("training/model-best").config["components"]["crf_tagger"]["boundaries"] is False
 
@@ -215,9 +215,9 @@ def test_names_of_plugins_exist() -> None:
     """Plug-ins that the tables call by their names alone are registered under these names."""
     kinds = ["losses", "regularizers", "optimizers", "decoders", "features", "potentials", "attributes"]
     registries = [getattr(registry, kind) for kind in ("readers", "tokenizers", *(f"crf_{kind}" for kind in kinds))]
-    known = {
+    names = {
         name.split(".")[1] for registry in registries for name in registry.get_all() if name.startswith("spacy_crfseq.")
     }
     named = set(re.findall(r"`([A-Z][A-Za-z0-9]*[a-z0-9])(?:\([^`]*\))?`", PAGE))
     others = {"Tagger", "True", "False", "None", "RepeatedLabelError", *BUILT_IN}
-    assert named - others <= known
+    assert named - others <= names

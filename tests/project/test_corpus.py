@@ -57,8 +57,8 @@ def problems_of(tmp_path: Path, **texts: str) -> list[tuple[str, int, str]]:
     """Validate some texts together as files."""
     for name, text in texts.items():
         (tmp_path / f"{name}.conll").write_bytes(text.encode("utf-8"))
-    found, _ = validate_corpus.validate([tmp_path / f"{name}.conll" for name in texts])
-    return [(problem.path.stem, problem.line, problem.message) for problem in found]
+    result, _ = validate_corpus.validate([tmp_path / f"{name}.conll" for name in texts])
+    return [(problem.path.stem, problem.line, problem.message) for problem in result]
 
 
 def test_bundled_corpus_has_no_problems(capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,14 +83,14 @@ def test_bundled_corpus_is_large_enough(path: Path, sentences: int) -> None:
 def test_bad_sample_is_reported(tmp_path: Path, name: str) -> None:
     text, line, message = BAD_SAMPLES[name]
     assert text != GOOD
-    found = problems_of(tmp_path, bad=text)
-    assert any(number == line and message in said for _, number, said in found), found
+    result = problems_of(tmp_path, bad=text)
+    assert any(number == line and message in said for _, number, said in result), result
 
 
 def test_sentence_in_two_files_is_reported(tmp_path: Path) -> None:
     assert problems_of(tmp_path, good=GOOD) == []
-    found = problems_of(tmp_path, one=GOOD, two=GOOD)
-    assert found == [("two", 3, "sentence also occurs in one.conll")]
+    result = problems_of(tmp_path, one=GOOD, two=GOOD)
+    assert result == [("two", 3, "sentence also occurs in one.conll")]
 
 
 def test_problem_line_and_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -141,11 +141,11 @@ def test_a_docstring_comes_apart() -> None:
         RAISES ConfigError: If a | b is wrong.
         """
 
-    found = docs.read_docstring(documented.__doc__)
+    result = docs.read_docstring(documented.__doc__)
     prose = "Some prose about w\\_k and *much* more:"
-    assert found.paragraphs == ["Return `a * b`.", prose, "```text\nw_k = 1\n```"]
-    assert found.settings == [docs.Setting("first, second", "int", "Two lines.")]
-    assert found.notes == ["Returns a number.", "Raises `ConfigError`: if a \\| b is wrong."]
+    assert result.paragraphs == ["Return `a * b`.", prose, "```text\nw_k = 1\n```"]
+    assert result.settings == [docs.Setting("first, second", "int", "Two lines.")]
+    assert result.notes == ["Returns a number.", "Raises `ConfigError`: if a \\| b is wrong."]
 
 
 # Pages written by hand
@@ -163,16 +163,16 @@ def test_the_python_of_the_pages_prints_what_they_show(monkeypatch: pytest.Monke
 
 
 def settings_of(page: Path) -> list[Config]:
-    found: list[Config] = []
+    configs: list[Config] = []
     if page.stem == "coming-from":  # which test_coming_from.py puts into configs, with the functions that it names
-        return found
+        return configs
     for block in blocks("ini", read(page)):
         if block.startswith("[components"):
             first = re.findall(r"^\[(components\.[\w.]+)\]$", block, re.MULTILINE)[0].split(".")
             above = [".".join(first[:n]) for n in range(2, len(first))]  # blocks that the config has already
             missing = "".join(f"[{name}]\n" for name in above if f"[{name}]\n" not in block)
-            found.append(Config().from_str(f"[components]\n{missing}{block}"))
-    return found
+            configs.append(Config().from_str(f"[components]\n{missing}{block}"))
+    return configs
 
 
 @pytest.mark.parametrize("page", [*filter(settings_of, BY_HAND)], ids=lambda page: page.stem)
@@ -191,8 +191,8 @@ def test_the_configs_of_the_pages_are_valid(
 
 def commands_of(page: Path) -> list[list[str]]:
     lines = "\n".join(blocks("bash", read(page))).replace("\\\n", " ").splitlines()
-    found = (COMMAND.match(line) for line in lines)
-    return [shlex.split(match[1]) for match in found if match and not match[1].startswith("COMMAND")]
+    matches = (COMMAND.match(line) for line in lines)
+    return [shlex.split(match[1]) for match in matches if match and not match[1].startswith("COMMAND")]
 
 
 @pytest.mark.parametrize("page", [*filter(commands_of, BY_HAND)], ids=lambda page: page.stem)
@@ -312,9 +312,9 @@ def test_the_gradient_of_the_loss_of_marginals() -> None:
     batch = Batch(np.array([0, 4, 4, 7]), np.array([0, -1, 2, 1, 0, 0, 2], np.int32), np.array([1.0, 3.0, 0.5]))
     grad = scores.zeros_like()
     assert loss(scores, batch, grad) > 0
-    for found, array in zip(grad, scores, strict=True):
+    for result, array in zip(grad, scores, strict=True):
         slopes = finite_differences(lambda: loss(scores, batch, scores.zeros_like()), array)
-        np.testing.assert_allclose(found, slopes, atol=1e-6)
+        np.testing.assert_allclose(result, slopes, atol=1e-6)
 
 
 def test_the_example_is_ten_lines_long() -> None:

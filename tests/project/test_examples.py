@@ -35,8 +35,8 @@ def examples() -> Iterator[Example]:
     for command in COMMANDS.values():
         text = command.help.replace("\\\n", " ")
         for line in text.splitlines():
-            _, found, rest = line.partition(PREFIX)
-            if found:
+            _, result, rest = line.partition(PREFIX)
+            if result:
                 command, _, file = rest.partition(" < ")
                 yield Example(shlex.split(command), file.strip() or None)
 
@@ -74,11 +74,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     parts = (folder / "raw.conll").read_text(encoding="utf8").strip().split("\n\n")
     sentences = [[line.split()[0] for line in part.splitlines()] for part in parts if "DOCSTART" not in part]
     answers = ({"text": " ".join(words), "entities": [{"text": words[0], "label": "person"}]} for words in sentences)
-    (folder / "labels.jsonl").write_text("".join(json.dumps(one) + "\n" for one in answers), encoding="utf8")
+    (folder / "labels.jsonl").write_text("".join(json.dumps(answer) + "\n" for answer in answers), encoding="utf8")
     (folder / "more.txt").write_text("\n".join(reversed(lines)), encoding="utf8")
     (folder / "news.jsonl").write_text("".join(json.dumps({"text": line}) + "\n" for line in lines), encoding="utf8")
     records = ({"text": line, "label": [[0, len(line.split()[0]), "PER"]]} for line in lines)
-    (folder / "annotated.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records), encoding="utf8")
+    (folder / "annotated.jsonl").write_text("".join(json.dumps(answer) + "\n" for answer in records), encoding="utf8")
     (folder / "labeled.xml").write_text("<all><name><given>Ada</given> <last>King</last></name></all>")
     write_models(folder)
     (folder / "template").write_text("U00:%x[-1,0]\nU01:%x[0,0]\nU02:%x[1,0]\nU03:%x[-1,1]/%x[0,1]\n\nB\n")

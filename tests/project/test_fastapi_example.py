@@ -44,13 +44,13 @@ def test_entities_have_probabilities_or_none(ask: Callable[[Talk], Any], tmp_pat
         assert (await client.get("/health")).json() == {"status": "ready"}
         return (await client.post("/entities", json={"texts": [TEXT, ""]})).json()
 
-    found, nothing = ask(talk)
+    entities, nothing = ask(talk)
     ents = spacy.load(tmp_path / "model")(TEXT).ents
-    assert [(one["start"], one["end"], one["label"]) for one in found] == [
+    assert [(entity["start"], entity["end"], entity["label"]) for entity in entities] == [
         (ent.start_char, ent.end_char, ent.label_) for ent in ents
     ]
-    assert [one["score"] for one in found] == [pytest.approx(ent._.crf_score) for ent in ents]
-    assert None in [one["score"] for one in found], "that of the ruler"
+    assert [entity["score"] for entity in entities] == [pytest.approx(ent._.crf_score) for ent in ents]
+    assert None in [entity["score"] for entity in entities], "that of the ruler"
     assert nothing == []
 
 

@@ -27,9 +27,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     sentences, texts, answers = list(read_preset(corpus / "train.conll", "conll2003"))[:150], [], []
     for number, sentence in enumerate(sentences):
         spans = [span for span in decode_lenient(sentence.columns["ent"]) if span.label in OLD_NAMES]
-        found = [{"text": " ".join(sentence.words[a:b]), "label": OLD_NAMES[label]} for a, b, label in spans]
+        entities = [{"text": " ".join(sentence.words[a:b]), "label": OLD_NAMES[label]} for a, b, label in spans]
         texts.append(" ".join(sentence.words))
-        answers.append({"text": texts[-1], "entities": found[: 1 if number % 5 == 0 else None]})
+        answers.append({"text": texts[-1], "entities": entities[: 1 if number % 5 == 0 else None]})
     Path("news.txt").write_text("\n".join(texts), encoding="utf8")
     Path("answers.jsonl").write_text("\n".join(map(json.dumps, answers)), encoding="utf8")
     Path("rules.jsonl").write_text('{"label": "LOC", "pattern": [{"TEXT": {"REGEX": "^[A-Z].*(ford|ton)$"}}]}\n')

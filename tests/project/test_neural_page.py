@@ -18,6 +18,6 @@ def test_the_page_is_made_of_the_results() -> None:
 @pytest.mark.skipif(not os.environ.get("CRFSEQ_DATA"), reason="CRFSEQ_DATA names no folder of corpora")
 @pytest.mark.parametrize("system", ["spacy", "SequentialLog", "sum"])
 def test_a_run(system: str) -> None:
-    found = neural.run("ewt", system, 0, 2, Path(os.environ["CRFSEQ_DATA"]), limit=30)
-    assert 5 < found["dev"] <= 100
-    assert found["seconds"] > 0
+    result = neural.run("ewt", system, 0, 2, Path(os.environ["CRFSEQ_DATA"]), limit=30)
+    assert 5 < result["dev"] <= 100
+    assert result["seconds"] > 0

@@ -160,11 +160,11 @@ def test_methods_learn_from_raw_text_and_from_no_label_of_it(tmp_path: Path) -> 
     nlp = blank("crf_ner")
     examples = corpus_of(nlp)
     examples = 3 * examples  # words that occur often enough to be proposed
-    raw = [spacy.tokens.Doc(nlp.vocab, words=[token.text for token in one.predicted]) for one in examples]
+    raw = [spacy.tokens.Doc(nlp.vocab, words=[token.text for token in example.predicted]) for example in examples]
     texts = raw_training.Texts([examples], raw, examples, examples)
     settings = _harness.config("raw-text")
-    found = raw_training.labels_of(examples, tags=False)
-    labels = sorted(set(found) - {"O"})
+    result = raw_training.labels_of(examples, tags=False)
+    labels = sorted(set(result) - {"O"})
     task = {"component": {"factory": "crf_ner"}, "labels": labels}
     trainer = raw_training.Trainer({**settings, "toy": task}, "toy", texts, tmp_path, quick=True)
     for name in ("weights", "self_training", "expectation", "derived"):
@@ -172,8 +172,8 @@ def test_methods_learn_from_raw_text_and_from_no_label_of_it(tmp_path: Path) -> 
         counts = raw_text._counts(model, examples)
         assert 0 <= raw_text._score(counts.sum(0)) <= 100
         assert (counts[:, 0] <= counts[:, 1:].min(1)).all()
-    assert sum(raw_training.proportions(found, labels).values()) == pytest.approx(1)
-    assert all(one.reference._.crf_weight == 1 for one in examples)  # a method leaves no weights to the next
+    assert sum(raw_training.proportions(result, labels).values()) == pytest.approx(1)
+    assert all(example.reference._.crf_weight == 1 for example in examples)  # a method leaves no weights to the next
 
 
 def test_nettalk_is_read_and_the_first_symbol_alone_has_a_lemma(tmp_path: Path) -> None:
@@ -227,9 +227,9 @@ def test_the_best_labels_have_the_highest_posterior() -> None:
     model = hmm()
     _, symbols = model.sample(np.random.default_rng(1), 3, 4)
     start, steps, emit = (np.log(table) for table in (model.start, model.step, model.emit))
-    for row, found in zip(symbols, model.best_labels(symbols), strict=True):
+    for row, result in zip(symbols, model.best_labels(symbols), strict=True):
         scores = Scores(emit[:, row].T, steps[None], start, np.zeros_like(start))
-        np.testing.assert_array_equal(found, reference.marginals(scores).argmax(axis=1))
+        np.testing.assert_array_equal(result, reference.marginals(scores).argmax(axis=1))
 
 
 def small_task(**component: Any) -> task_of.Task:
@@ -245,7 +245,9 @@ def test_simulated_estimators_follow_their_theory() -> None:
     design = cells.DESIGNS["misspecified"]
     assert design.q.sum() == pytest.approx(1)
     assert design.bayes() == pytest.approx(0.017, abs=1e-6)
-    plain, exact = (cells.theory(cells.DESIGNS["well specified"], one) for one in (cells.ORDINARY, cells.WEIGHTED))
+    plain, exact = (
+        cells.theory(cells.DESIGNS["well specified"], weighting) for weighting in (cells.ORDINARY, cells.WEIGHTED)
+    )
     assert plain.excess == pytest.approx(exact.excess)  # H = I = J if the model is right
     assert plain.excess == pytest.approx(cells.WORDS / 2)
     inverse, none = cells.inverse_counts(np.array([0.5, 0.1]), 3)
@@ -254,8 +256,8 @@ def test_simulated_estimators_follow_their_theory() -> None:
     sample = cells.draw(np.random.default_rng(0), design, 100_000, 300)
     for estimator in (cells.ORDINARY, cells.WEIGHTED):
         limit = cells.theory(design, estimator)
-        found = cells.estimates(design, sample, estimator, 0.1, limit.theta)
-        excess = 100_000 * (cells.risks(found, design.q, design.eta) - limit.risk)
+        result = cells.estimates(design, sample, estimator, 0.1, limit.theta)
+        excess = 100_000 * (cells.risks(result, design.q, design.eta) - limit.risk)
         assert excess.mean() == pytest.approx(limit.excess, rel=0.1)
     assert cells.theory(design, cells.WEIGHTED).excess < cells.theory(design, cells.ORDINARY).excess / 3
 
@@ -329,8 +331,8 @@ def columns(tmp_path: Path) -> Path:
 def test_observations_and_labels_are_read_as_they_are(columns: Path) -> None:
     corpus = chunks.ThesisCorpus("names", Options(columns, quick=True))
     examples = corpus.parts["train"]
-    assert [[token.tag_ for token in one.reference] for one in examples] == [["O", "I-LOC", "O"], ["I-LOC"]]
-    seen = [[(token.lemma_, token.norm_, token.tag_) for token in one.predicted] for one in examples]
+    assert [[token.tag_ for token in example.reference] for example in examples] == [["O", "I-LOC", "O"], ["I-LOC"]]
+    seen = [[(token.lemma_, token.norm_, token.tag_) for token in example.predicted] for example in examples]
     assert seen == [[("IN", "I-PP", ""), ("NNP", "I-NP", ""), ("CC", "O", "")], [("NNP", "I-NP", "")]]
 
 
@@ -351,17 +353,17 @@ def test_scores_and_weights_of_a_pattern_are_counted(columns: Path) -> None:
 def test_weights_of_symbols_are_found_and_orphans_counted() -> None:
     task = small_task()
     theta = np.arange(1.0, len(task.pipe.crf.theta) + 1).astype(np.float32)
-    found = weights.weights_of(task, theta, "eaz")
+    result = weights.weights_of(task, theta, "eaz")
     for example in task.parts["dev"][:3]:
         ids, _ = task.features_of([example.predicted])
         here = dict(zip((token.text for token in example.predicted), ids[0].features, strict=True))
         rows = task.layout.views(theta).unigrams.reshape(-1, len(task.labels))
         for number, symbol in enumerate("ea"):
             if symbol in here:
-                np.testing.assert_array_equal(found.unigrams[number], rows[here[symbol]])
-    assert found.unigrams[:2].all()
-    assert not found.unigrams[2].any()  # there is no z
-    assert not found.bigrams[2].any()
+                np.testing.assert_array_equal(result.unigrams[number], rows[here[symbol]])
+    assert result.unigrams[:2].all()
+    assert not result.unigrams[2].any()  # there is no z
+    assert not result.bigrams[2].any()
     kept = weights.Weights(np.array([[0, 2.0]]), np.array([[[1.0, 1.0], [0, 0]]]))
     np.testing.assert_array_equal(kept.orphans(), [[True, False]])
     np.testing.assert_array_equal(kept.kept(1.0).unigrams, [[0, 1]])
@@ -440,7 +442,7 @@ def test_questions_are_parted_from_other_sentences(english: questions.Questions)
 
 
 @pytest.mark.parametrize(
-    ("known", "kept"),
+    ("evidence", "kept"),
     [
         (questions.VERB, [["", "", "VB", ""]]),
         (questions.TAG, [["", "", "VB", ""]]),
@@ -448,24 +450,24 @@ def test_questions_are_parted_from_other_sentences(english: questions.Questions)
     ],
 )
 def test_nothing_is_told_of_questions_but_what_is_known(
-    english: questions.Questions, known: str, kept: list[list[str]]
+    english: questions.Questions, evidence: str, kept: list[list[str]]
 ) -> None:
-    examples, loss = english.evidence(english.dev[:1], known)
+    examples, loss = english.evidence(english.dev[:1], evidence)
     assert [[token.tag_ for token in example.reference] for example in examples] == kept
-    assert ("cost" in loss) == (known != questions.ALL)
+    assert ("cost" in loss) == (evidence != questions.ALL)
     assert [token.tag_ for token in english.dev[0].reference] == ["VBZ", "PRP", "VB", "."]
 
 
-@pytest.mark.parametrize("known", [questions.TAG, questions.ALL])
-def test_a_tagger_learns_what_is_known_of_questions(english: questions.Questions, known: str) -> None:
+@pytest.mark.parametrize("evidence", [questions.TAG, questions.ALL])
+def test_a_tagger_learns_what_is_known_of_questions(english: questions.Questions, evidence: str) -> None:
     start = english.train(seed=0)
     assert english.right(start, english.dev)["right_verbs"] == 0
     nothing = english.adapt(start, [], questions.NOTHING, seed=0)
     assert english.right(nothing, english.dev)["right_verbs"] == 0
     english.settings["augmented"]["sentences"] = 0.05  # one sentence has to come with all questions many times
-    found = english.right(english.adapt(start, english.pool, known, seed=0, k=200), english.dev)
-    assert (found["verbs"], found["right_verbs"], found["tokens"]) == (1, 1, 6)
-    assert found["right"] >= (4 if known == questions.ALL else 1)
+    result = english.right(english.adapt(start, english.pool, evidence, seed=0, k=200), english.dev)
+    assert (result["verbs"], result["right_verbs"], result["tokens"]) == (1, 1, 6)
+    assert result["right"] >= (4 if evidence == questions.ALL else 1)
 
 
 def tuned(name: str, data: Path) -> tuned_tagger.TunedTagger:
@@ -495,10 +497,10 @@ def test_a_tagger_is_judged_by_entities_alone(tagged_entities: tuned_tagger.Tune
         assert [str(entity) for entity in without.reference.ents] == [whole.reference[1].text]
 
 
-@pytest.mark.parametrize("known", [tuned_tagger.ERRORS, tuned_tagger.ERRORS_F1, tuned_tagger.TAUGHT])
-def test_a_tagger_learns_from_the_recognizer(tagged_entities: tuned_tagger.TunedTagger, known: str) -> None:
+@pytest.mark.parametrize("evidence", [tuned_tagger.ERRORS, tuned_tagger.ERRORS_F1, tuned_tagger.TAUGHT])
+def test_a_tagger_learns_from_the_recognizer(tagged_entities: tuned_tagger.TunedTagger, evidence: str) -> None:
     alone = tagged_entities.entities(tagged_entities.adapt(tuned_tagger.AGAIN))["test"]
-    assert tagged_entities.entities(tagged_entities.adapt(known))["test"] > alone
+    assert tagged_entities.entities(tagged_entities.adapt(evidence))["test"] > alone
     assert tagged_entities.entities(None)["test"] == 100  # by the tags of the file
 
 
@@ -519,9 +521,11 @@ def names(tmp_path: Path) -> tuned_tagger.TunedTagger:
 
 
 def test_a_tagger_learns_that_names_are_proper_nouns(names: tuned_tagger.TunedTagger) -> None:
-    assert not any(token.tag_ for one in names.judged for doc in (one.predicted, one.reference) for token in doc)
+    assert not any(
+        token.tag_ for example in names.judged for doc in (example.predicted, example.reference) for token in doc
+    )
     alone = names.tags(names.adapt(tuned_tagger.AGAIN))
-    for known in (tuned_tagger.NOUNS, tuned_tagger.NOUNS_F1):
-        assert names.tags(names.adapt(known)) > alone
+    for kind in (tuned_tagger.NOUNS, tuned_tagger.NOUNS_F1):
+        assert names.tags(names.adapt(kind)) > alone
     assert names.tags(None) == 100  # by the tags of the file
     assert set(names.entities(None)) == {"dev", "test"}

@@ -49,14 +49,16 @@ def test_scores_are_probabilities(own: bool, recognizer: Any, model: Path) -> No
     doc = spacy.load(model)(TEXT)
     names = {"PER": "PERSON", "LOC": "LOCATION"}
     expected = {(names[ent.label_], ent.start_char, ent.end_char): ent._.crf_score for ent in doc.ents}
-    assert {(one.entity_type, one.start, one.end): one.score for one in results} == pytest.approx(expected)
+    assert {(result.entity_type, result.start, result.end): result.score for result in results} == pytest.approx(
+        expected
+    )
     assert len(expected) >= 2
     assert 0.85 not in expected.values()
 
 
 def test_only_what_is_asked_for_and_supported_is_reported(recognizer: Any, model: Path) -> None:
     own = recognizer(model, entities={"PER": "NAME"}, supported_entities=["NAME"])
-    assert {one.entity_type for one in own.analyze(TEXT, ["NAME", "LOC"])} == {"NAME"}
+    assert {result.entity_type for result in own.analyze(TEXT, ["NAME", "LOC"])} == {"NAME"}
     assert own.analyze(TEXT, ["LOC"]) == []
     assert {"NAME", "LOC"} <= set(recognizer(model, entities={"PER": "NAME"}).supported_entities)
     assert recognizer().analyze(TEXT, ["PERSON"]) == []
@@ -68,8 +70,8 @@ def test_entities_of_a_ruler_have_another_score(recognizer: Any, model: Path) ->
     ruler.add_patterns([{"label": "LOC", "pattern": "Oslo"}])
     nlp.to_disk(model.parent / "ruled")
     results = recognizer(model.parent / "ruled", other_score=0.5).analyze(TEXT, ["PERSON", "LOCATION"])
-    assert {one.entity_type: one.score for one in results}["LOCATION"] == 0.5
-    assert all(one.score != 0.5 for one in results if one.entity_type == "PERSON")
+    assert {result.entity_type: result.score for result in results}["LOCATION"] == 0.5
+    assert all(result.score != 0.5 for result in results if result.entity_type == "PERSON")
 
 
 def test_the_code_of_the_readme_runs(

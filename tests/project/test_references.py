@@ -63,8 +63,8 @@ def commands(name: str, **chosen: str) -> Iterator[list[str]]:
     """Yield the arguments of the crfseq commands in a command of the project."""
     project = srsly.read_yaml(PROJECT / "project.yml")
     settings = {**project["vars"], **chosen}
-    (found,) = [command for command in project["commands"] if command["name"] == name]
-    for line in found["script"]:
+    (wanted,) = [command for command in project["commands"] if command["name"] == name]
+    for line in wanted["script"]:
         filled = re.sub(r"\$\{vars\.(\w+)\}", lambda match: str(settings[match[1]]), line)
         yield shlex.split(filled.removeprefix("python -m spacy crfseq "))
 

@@ -66,6 +66,6 @@ def test_a_word_that_is_given_ends_where_it_is_said_to(folder: Path) -> None:
     chunker, doc = nlp.get_pipe("crf_chunker"), nlp.make_doc("我喜欢自然语言。")
     assert isinstance(chunker, CRFComponent)
     answers = chunker.posterior([doc], spans=[Span(doc, 3, 5, "SPAN")])  # 自然, though 自然语言 is a word
-    found = [(span.start, span.end) for span in answers.spans()[0]]
-    assert (3, 5) in found
-    assert {end for _, end in found} >= {3, 5}
+    result = [(span.start, span.end) for span in answers.spans()[0]]
+    assert (3, 5) in result
+    assert {end for _, end in result} >= {3, 5}

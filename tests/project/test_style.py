@@ -28,12 +28,12 @@ def test_planted_words_and_sentences_are_found(tmp_path: Path) -> None:
     pytest.importorskip("proselint", reason="proselint is not installed")
     page = tmp_path / "page.md"
     page.write_text(PLANTED + "\n" + "Word " + "word " * 41 + "end.\n\nThis is very unique.\n", encoding="utf8")
-    found = [(finding.line, finding.text.lower()) for finding in check_style.check(page)]
-    assert {(1, "room"), (3, "tells"), (3, "for little"), (10, "tells"), (12, "asks for what you")} <= set(found)
-    assert (4, "little. `fit` trains a model.") in found
-    assert [line for line, text in found if text.startswith("word word")] == [16]
-    assert any(line == 18 and "very unique" in text for line, text in found)
-    assert {line for line, _ in found} == {1, 3, 4, 10, 12, 16, 18}
+    result = [(finding.line, finding.text.lower()) for finding in check_style.check(page)]
+    assert {(1, "room"), (3, "tells"), (3, "for little"), (10, "tells"), (12, "asks for what you")} <= set(result)
+    assert (4, "little. `fit` trains a model.") in result
+    assert [line for line, text in result if text.startswith("word word")] == [16]
+    assert any(line == 18 and "very unique" in text for line, text in result)
+    assert {line for line, _ in result} == {1, 3, 4, 10, 12, 16, 18}
     assert check_style.main([str(page)]) == 1
 
 
@@ -41,8 +41,8 @@ def test_docstrings_comments_and_configs_are_checked(tmp_path: Path) -> None:
     code, config = tmp_path / "code.py", tmp_path / "config.cfg"
     code.write_text('"""What it\n\ntells."""\ntells = 1  # for\n# little\nroom = "house"\n', encoding="utf8")
     config.write_text("# two rooms\n[rooms]\n#   python rooms.py\nhouse = 1\n", encoding="utf8")
-    found = [(finding.line, finding.text) for file in (code, config) for finding in check_style.check(file)]
-    assert found == [(3, "tells"), (4, "for # little"), (1, "rooms")]
+    result = [(finding.line, finding.text) for file in (code, config) for finding in check_style.check(file)]
+    assert result == [(3, "tells"), (4, "for # little"), (1, "rooms")]
 
 
 def test_variables_and_parameters_without_a_name_of_their_own_are_found_and_fields_are_not() -> None:

@@ -88,6 +88,6 @@ def load(name: str, namespace: dict[str, Any]) -> None:
         exec(compile(source, spec.origin, "exec", dont_inherit=True), vars(module))
     unknown = [test for test in DIFFERENT.get(name, {}) if not hasattr(module, test.partition("[")[0])]
     assert not unknown, f"this spaCy's {name} has no {unknown}"
-    found = {key: value for key, value in vars(module).items() if not key.startswith("__")}
-    namespace.update((key, value) for key, value in found.items() if not key.startswith("test_") or concerned(value))
+    result = {key: value for key, value in vars(module).items() if not key.startswith("__")}
+    namespace.update((key, value) for key, value in result.items() if not key.startswith("test_") or concerned(value))
     namespace["SPACY_MODULE"] = name

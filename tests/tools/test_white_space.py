@@ -113,8 +113,8 @@ def test_evaluate(both: list[Path], raw: bool) -> None:
 def test_report(both: list[Path], run: Run) -> None:
     def figures(at: Path) -> Any:
         options = (at / "fit" / "model-best", at / "dev.spacy", "--corpus", at / "train.spacy", "--json")
-        found = json.loads(worked(run("report", *options, "--output", at / "report.html")).stdout)
-        return {name: figure for name, figure in found["crf_ner"].items() if name not in ("worst", "log")}
+        rows = json.loads(worked(run("report", *options, "--output", at / "report.html")).stdout)
+        return {name: figure for name, figure in rows["crf_ner"].items() if name not in ("worst", "log")}
 
     same([figures(at) for at in both])
 
@@ -145,7 +145,8 @@ def test_tag(both: list[Path]) -> None:
         tag(TagSettings(str(at / "fit" / "model-best"), scores=True), [at / "dev.spacy"], at / "tagged.jsonl")
         lines = map(json.loads, (at / "tagged.jsonl").read_text("utf8").splitlines())
         return [
-            [(one["text"][e["start"] : e["end"]].split(), e["label"], e["score"]) for e in one["ents"]] for one in lines
+            [(line["text"][e["start"] : e["end"]].split(), e["label"], e["score"]) for e in line["ents"]]
+            for line in lines
         ]
 
     same([spans(at) for at in both])
@@ -158,27 +159,32 @@ def test_tag_as_conllu(both: list[Path], run: Run) -> None:
         lines = (at / "tagged.conllu").read_text("utf8").splitlines()
         return [line.split("\t")[1:] for line in lines if line[:1].isdigit()]
 
-    found = [rows(at) for at in both]
-    same([[[row[0], *[one for one in row[-1].split("|") if one.startswith("Ent")]] for row in rows] for rows in found])
+    result = [rows(at) for at in both]
+    same(
+        [
+            [[row[0], *[field for field in row[-1].split("|") if field.startswith("Ent")]] for row in rows]
+            for rows in result
+        ]
+    )
 
 
 def test_raw_text(both: list[Path]) -> None:
-    found, model = [], str(both[0] / "fit" / "model-best")
+    result, model = [], str(both[0] / "fit" / "model-best")
     for at, text in zip(
         both, ("Mary Adason sees a dog in Oslo .", "  Mary \t Adason  sees a dog in  Oslo ."), strict=True
     ):
         (at / "raw.txt").write_text(text + "\n", encoding="utf8")
         tag(TagSettings(str(model), scores=True), [at / "raw.txt"], at / "raw.jsonl")
-        one = json.loads((at / "raw.jsonl").read_text("utf8"))
-        found.append([(one["text"][e["start"] : e["end"]].split(), e["label"], e["score"]) for e in one["ents"]])
-    assert len(found[0]) == 2
-    same(found)
+        output = json.loads((at / "raw.jsonl").read_text("utf8"))
+        result.append([(output["text"][e["start"] : e["end"]].split(), e["label"], e["score"]) for e in output["ents"]])
+    assert len(result[0]) == 2
+    same(result)
 
 
 def test_annotations(both: list[Path]) -> None:
     """The spans of a JSONL file may have line breaks in them, for `debug-data` and for `evaluate`."""
     text, names = "Mary Adason sees a dog in Oslo .", [("Mary Adason", "PER"), ("Oslo", "LOC")]
-    found = list[Any]()
+    collected = list[Any]()
     for at, gap in zip(both, (" ", " \n"), strict=True):
         spans = [
             {"start": (begin := text.replace(" ", gap).index(name.replace(" ", gap))), "label": label,
@@ -187,10 +193,10 @@ def test_annotations(both: list[Path]) -> None:
         (at / "gold.jsonl").write_text(json.dumps({"text": text.replace(" ", gap), "spans": spans}) + "\n", "utf8")
         (part,) = debug_data(at / "gold.jsonl").parts.values()
         metrics = evaluate(str(both[0] / "fit" / "model-best"), at / "gold.jsonl").metrics
-        found.append(
+        collected.append(
             (part.lengths, part.odd.count, part.columns["ent"].spans, metrics["ents_f"], metrics["token_label_acc"])
         )
-    same(found)
+    same(collected)
 
 
 @pytest.mark.parametrize("features", ["Templates", "TemplateFile"])

@@ -62,7 +62,7 @@ def test_a_run_whose_cluster_is_lost_continues_from_its_last_iteration(training:
     assert resumed.n_iterations == 4
     _, begun = begin(resumed, training, optimizer)
     result = fit(training.objective, optimizer, theta, evaluate=np.sum, schedule=EACH, saver=resumed, begun=begun)
-    assert [one.report for one in result.history] == [one.report for one in whole.history]
+    assert [step.report for step in result.history] == [step.report for step in whole.history]
     assert result.last.tobytes() == whole.last.tobytes()
     assert result.best.tobytes() == whole.best.tobytes()
 
@@ -74,10 +74,10 @@ def test_results_of_trained_components_are_kept(training: Training, stored: Any)
     begin(checkpoint, training, optimizer)
     checkpoint.end("ner", result)
     checkpoint.save(RunState(optimizer.start(result.last), [], None, -np.inf, 0), now=True)
-    known, _ = begin(Checkpoint.load(checkpoint.path), training, optimizer)
-    assert known is not None
-    assert known.last.tobytes() == result.last.tobytes()
-    assert repr(known[2:4]) == repr(result[2:4])
+    kept, _ = begin(Checkpoint.load(checkpoint.path), training, optimizer)
+    assert kept is not None
+    assert kept.last.tobytes() == result.last.tobytes()
+    assert repr(kept[2:4]) == repr(result[2:4])
 
 
 def test_a_stored_run_is_given_to_its_own_component_alone(training: Training, stored: Any) -> None:
@@ -192,9 +192,9 @@ def test_nothing_unpickles_but_compiled_kernels() -> None:
     calls = r"\b(pickle|marshal|shelve|dill|joblib)\.(loads?|Unpickler|open)\b|\b(eval|exec)\("
     risky = re.compile(rf"{calls}|allow_pickle(?!=False)")
     folder = Path(spacy_crfseq.__file__).parent
-    found = {
+    result = {
         (file.relative_to(folder).as_posix(), match[0])
         for file in folder.rglob("*.py")
         for match in risky.finditer(file.read_text(encoding="utf8"))
     }
-    assert found == {("kernels/_cache.py", "pickle.loads")}
+    assert result == {("kernels/_cache.py", "pickle.loads")}

@@ -38,8 +38,8 @@ def test_the_recommended_loss_is_accepted(name: str) -> None:
         try:
             check(named(losses, loss_name), NoRegularizer(), optimizer)
         except ConfigError as error:
-            ((one, other),) = re.findall(r"A pair that works: \w+ with (\S+); or \w+ with (\S+)\.$", str(error))
-            check(named(losses, one), NoRegularizer(), optimizer)
+            ((first, other),) = re.findall(r"A pair that works: \w+ with (\S+); or \w+ with (\S+)\.$", str(error))
+            check(named(losses, first), NoRegularizer(), optimizer)
             check(named(losses, loss_name), NoRegularizer(), named(optimizers, other))
 
 
@@ -52,8 +52,8 @@ def test_the_recommended_penalty_and_optimizer_are_accepted(name: str) -> None:
         try:
             check(loss, penalty, optimizer)
         except ConfigError as error:
-            ((one, other),) = re.findall(r"A pair that works: \w+ with (\S+); or \w+ with (\S+)\.$", str(error))
-            check(loss, named(regularizers, one), optimizer)
+            ((first, other),) = re.findall(r"A pair that works: \w+ with (\S+); or \w+ with (\S+)\.$", str(error))
+            check(loss, named(regularizers, first), optimizer)
             check(SequentialLog(), penalty, named(optimizers, other))
 
 
@@ -68,9 +68,9 @@ def test_candidate_sets_are_refused_where_they_cannot_be_learnt_from(name: str) 
         try:
             check_candidates("crf", loss, optimizer)
         except ConfigError as error:
-            part, one, other = re.search(r"but the (\w+ \w+) learns only.*: (\S+) with (\S+)\.$", str(error)).groups()
+            part, first, other = re.search(r"but the (\w+ \w+) learns only.*: (\S+) with (\S+)\.$", str(error)).groups()
             assert part in (f"loss {type(loss).__name__}", f"optimizer {type(optimizer).__name__}")
-            check_candidates("crf", named(losses, one), named(optimizers, other))
+            check_candidates("crf", named(losses, first), named(optimizers, other))
         else:
             assert "candidates" in provided(loss)
             assert not {"likelihood", "log_likelihood"} & optimizer.requires

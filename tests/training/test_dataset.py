@@ -31,8 +31,8 @@ def test_parts_see_sets_that_are_added_later() -> None:
     assert data.table is not None
     sets, incorrect, _ = data.table.now
     data.table.now = Candidates(np.concatenate([sets, ~sets]), incorrect)
-    for found in (part.batch(0, 5), part.sample(3).batch(0, 3), data.batch(1, 4)):
-        assert found.candidates is data.table.now
+    for result in (part.batch(0, 5), part.sample(3).batch(0, 3), data.batch(1, 4)):
+        assert result.candidates is data.table.now
     assert data.has_candidates
     assert not data._replace(gold=np.maximum(data.gold, MISSING)).has_candidates
 
@@ -44,9 +44,9 @@ def test_inputs_of_a_loss_stay_with_their_tokens() -> None:
     part = join([data.slice(2, 4), data.take(np.array([5, 0]))])
     assert part.inputs is not None
     assert part.inputs[part.encoded.offsets[:-1], 0].tolist() == begin[[2, 3, 5, 0]].tolist()
-    found = part.batch(2, 4).inputs
-    assert found is not None
-    assert found[:, 1].tolist()[0] == 10 * begin[5]
+    result = part.batch(2, 4).inputs
+    assert result is not None
+    assert result[:, 1].tolist()[0] == 10 * begin[5]
     sample = data.sample(3)
     assert sample.inputs is not None
     assert len(sample.inputs) == sample.encoded.n_tokens
@@ -64,12 +64,12 @@ def test_attributes_are_observed_with_the_labels_that_sets_and_spans_tell_of() -
     gold = np.full_like(data.gold, MISSING)
     gold[[first, first + 1]] = MISSING - 1, MISSING - 2
     gold[first + 2] = MISSING - 3
-    found = data._replace(gold=gold).observed()
+    result = data._replace(gold=gold).observed()
     ids = ids_of_tokens(data.encoded.unigrams)
     labels = {first: {0, 3}, first + 1: {2}, first + 2: {2}, first + 3: {3}}
-    assert pairs(found) == {(a, k) for token, those in labels.items() for a in ids[token] for k in those}
-    assert found.n_sequences == data.n_sequences + 5
-    np.testing.assert_array_equal(found.encoded.offsets[: data.n_sequences + 1], data.encoded.offsets)
+    assert pairs(result) == {(a, k) for token, those in labels.items() for a in ids[token] for k in those}
+    assert result.n_sequences == data.n_sequences + 5
+    np.testing.assert_array_equal(result.encoded.offsets[: data.n_sequences + 1], data.encoded.offsets)
 
 
 def test_sequences_with_a_known_label() -> None:
@@ -78,25 +78,25 @@ def test_sequences_with_a_known_label() -> None:
     offsets, gold = data.encoded.offsets, np.full(data.encoded.n_tokens, MISSING, np.int32)
     full = np.flatnonzero(np.diff(offsets))
     gold[offsets[full[0]]], gold[offsets[full[1]]] = MISSING - 1, 0
-    found = data._replace(gold=gold, weights=np.arange(4.0)).labelled()
-    assert found.weights.tolist() == [float(full[1])]
+    result = data._replace(gold=gold, weights=np.arange(4.0)).labelled()
+    assert result.weights.tolist() == [float(full[1])]
 
 
 @given(st.lists(st.integers(0, 30), min_size=40, max_size=80), st.integers(2, 5), st.integers(0, 3))
 def test_each_document_is_held_out_once_and_copies_together(keys: list[int], k: int, seed: int) -> None:
     if len(set(keys)) < k:
         return
-    found = folds(keys, k, seed)
-    assert np.sort(np.concatenate(found)).tolist() == list(range(len(keys)))
-    homes = {key: {i for i, fold in enumerate(found) for n in fold.tolist() if keys[n] == key} for key in keys}
+    parts = folds(keys, k, seed)
+    assert np.sort(np.concatenate(parts)).tolist() == list(range(len(keys)))
+    homes = {key: {i for i, fold in enumerate(parts) for n in fold.tolist() if keys[n] == key} for key in keys}
     assert all(len(home) == 1 for home in homes.values())
-    assert [fold.tolist() for fold in found] == [fold.tolist() for fold in folds(keys, k, seed)]
+    assert [fold.tolist() for fold in parts] == [fold.tolist() for fold in folds(keys, k, seed)]
 
 
 def test_sizes_seeds_and_what_cannot_be() -> None:
-    found = folds(range(103), 5, 1)
-    assert sorted(map(len, found)) == [20, 20, 21, 21, 21]
-    assert found[0].tolist() != folds(range(103), 5, 2)[0].tolist()
+    parts = folds(range(103), 5, 1)
+    assert sorted(map(len, parts)) == [20, 20, 21, 21, 21]
+    assert parts[0].tolist() != folds(range(103), 5, 2)[0].tolist()
     with pytest.raises(ConfigError, match="--cross-validate 1: give a number of folds from 2 on"):
         folds(range(9), 1)
     with pytest.raises(DataError, match="has only 2 different documents"):
@@ -150,8 +150,8 @@ def test_information_equals_its_definition(
 ) -> None:
     training = make(support, bigram_templates, **kinds)
     layout = training.layout
-    found = count_features(layout, training.objective.data)
-    for rows, counts, tokens in zip((layout.unigrams, layout.bigrams), found, occurrences(training), strict=True):
+    actual = count_features(layout, training.objective.data)
+    for rows, counts, tokens in zip((layout.unigrams, layout.bigrams), actual, occurrences(training), strict=True):
         information = mutual_information(counts)
         total = sum(weight for weight, _, _ in tokens)
         for i, (attribute, column) in enumerate(features(rows)):
@@ -209,8 +209,8 @@ def test_a_layout_without_small_weights_scores_them_as_zeros(support: str, bigra
     small, moved = training.layout.restricted(kept), training.layout.move(theta, kept)
     expected = plain_scores(training.layout, np.where(np.abs(theta) > 0.3, theta, 0), training.encoded)
     assert moved.size == small.size < theta.size
-    for found, wanted in zip(plain_scores(small, moved, training.encoded), expected, strict=True):
-        np.testing.assert_allclose(found, wanted, atol=1e-12)
+    for actual, wanted in zip(plain_scores(small, moved, training.encoded), expected, strict=True):
+        np.testing.assert_allclose(actual, wanted, atol=1e-12)
     free = np.ones(small.size)
     Linear(small).zero_frozen(free)
     transitions = training.layout.views(theta).transitions

@@ -114,12 +114,12 @@ def test_threads_share_the_work(case: str, round_floats: int, monkeypatch: pytes
     value, loss, gradient = objective.value_and_grad(theta)
     for n_threads in (2, 3, 9):
         shared = with_threads(objective, n_threads)
-        found = shared.value_and_grad(theta)
-        assert found[:2] == pytest.approx((value, loss))
-        np.testing.assert_allclose(found[2], gradient, atol=1e-12)
+        result = shared.value_and_grad(theta)
+        assert result[:2] == pytest.approx((value, loss))
+        np.testing.assert_allclose(result[2], gradient, atol=1e-12)
         again = shared.value_and_grad(theta, np.full_like(theta, np.nan))
-        assert again[0] == found[0]
-        np.testing.assert_array_equal(again[2], found[2])
+        assert again[0] == result[0]
+        np.testing.assert_array_equal(again[2], result[2])
 
 
 def test_no_two_threads_have_a_row_in_common() -> None:
@@ -275,7 +275,10 @@ def test_occurrences_list_rows_of_tokens_and_tokens_of_rows(block: int) -> None:
     ptr, ids, row_ptr, tokens = training.objective.occurrences(block)
     expected = ids_of_tokens((training.encoded.unigrams, training.encoded.bigrams)[block])
     assert [sorted(part.tolist()) for part in np.split(ids, ptr[1:-1])] == expected
-    rows = [[t for t, found in enumerate(expected) for a in found if a == r] for r in range(len(row_ptr) - 1)]
+    rows = [
+        [t for t, rows_of_token in enumerate(expected) for a in rows_of_token if a == r]
+        for r in range(len(row_ptr) - 1)
+    ]
     assert [part.tolist() for part in np.split(tokens, row_ptr[1:-1])] == rows
 
 
@@ -329,10 +332,10 @@ def test_candidates_have_no_chains() -> None:
 def test_the_proximal_step_of_a_sample_is_that_of_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(objective_module, "SAMPLE_SEQUENCES", 5)
     objective = training_problem(2, n_sequences=20, regularizer=L1(2.0)).objective
-    found, expected = np.linspace(-1, 1, 9), np.linspace(-1, 1, 9)
-    objective.sample().regularizer.prox(found, 0.5)
+    actual, expected = np.linspace(-1, 1, 9), np.linspace(-1, 1, 9)
+    objective.sample().regularizer.prox(actual, 0.5)
     L1(2.0).prox(expected, 0.5 * 5 / 20)
-    np.testing.assert_allclose(found, expected)
+    np.testing.assert_allclose(actual, expected)
 
 
 def test_an_objective_under_another_loss_passes_over_the_data_with_it() -> None:

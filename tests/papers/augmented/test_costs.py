@@ -59,7 +59,7 @@ class Case(NamedTuple):
 
 def cases() -> dict[str, Case]:
     """Return every registered cost with every scheme that it fits."""
-    found = {}
+    collected = {}
     for name, make in registry.costs.get_all().items():
         needed = [key for key, part in inspect.signature(make).parameters.items() if part.default is part.empty]
         for scheme, labels in LABELS.items():
@@ -68,8 +68,8 @@ def cases() -> dict[str, Case]:
                 loss.check(labels, scheme)
             except ConfigError:
                 continue
-            found[f"{name}, {scheme}"] = Case(loss, scheme)
-    return found
+            collected[f"{name}, {scheme}"] = Case(loss, scheme)
+    return collected
 
 
 CASES = cases()
@@ -83,49 +83,49 @@ def test_every_loss_fits_something() -> None:
 def evidence_of(gold: Sequence[str | None], truth: Sequence[str], root: int = 0) -> Evidence:
     """Return the evidence on a text whose full labels are `truth`."""
     words = [f"w{t}" for t in range(len(truth))]
-    found = read_tags(Doc(VOCAB, words=words, tags=list(truth)))
+    result = read_tags(Doc(VOCAB, words=words, tags=list(truth)))
     deps = ["root" if t == root else "dep" for t in range(len(truth))]
     doc = Doc(VOCAB, words=words, heads=[root] * len(truth), deps=deps)
-    doc.set_ents(list(found.ents), default="outside")
+    doc.set_ents(list(result.ents), default="outside")
     return Evidence(words, gold, doc)
 
 
 def labellings(scheme: str, size: int) -> st.SearchStrategy[list[str]]:
     tags = st.lists(st.sampled_from(LABELS[scheme]), min_size=size, max_size=size)
-    return tags.map(lambda found: valid(found, scheme))
+    return tags.map(lambda result: valid(result, scheme))
 
 
 def valid(tags: Sequence[str], scheme: str) -> list[str]:
     """Make each tag that is not allowed where it is begin a span."""
-    found = list(tags)
-    while (place := find_invalid(found, scheme)) is not None:
-        found[place] = f"B-{found[place][2:]}"
-    return found
+    result = list(tags)
+    while (place := find_invalid(result, scheme)) is not None:
+        result[place] = f"B-{result[place][2:]}"
+    return result
 
 
 @st.composite
 def problems(draw: Any, scheme: str) -> tuple[Evidence, list[str], list[str]]:
     """Draw evidence, the labels behind it, and other labels."""
     size = draw(st.integers(1, 5))
-    truth, found = draw(labellings(scheme, size)), draw(labellings(scheme, size))
-    known = draw(st.lists(st.booleans(), min_size=size, max_size=size))
-    gold = [tag if seen else None for tag, seen in zip(truth, known, strict=True)]
-    return evidence_of(gold, truth, draw(st.integers(0, size - 1))), truth, found
+    truth, result = draw(labellings(scheme, size)), draw(labellings(scheme, size))
+    expected = draw(st.lists(st.booleans(), min_size=size, max_size=size))
+    gold = [tag if seen else None for tag, seen in zip(truth, expected, strict=True)]
+    return evidence_of(gold, truth, draw(st.integers(0, size - 1))), truth, result
 
 
 @EVERY_CASE
 @given(data=st.data())
 def test_costs_are_not_negative_and_their_arguments_are_left_alone(case: Case, data: st.DataObject) -> None:
-    evidence, _, found = data.draw(problems(case.scheme))
+    evidence, _, result = data.draw(problems(case.scheme))
     cost = case.loss(evidence)
     assume(cost is not None)
     assert cost is not None
-    before, gold = list(found), list(evidence.gold)
-    value = cost(found)
+    before, gold = list(result), list(evidence.gold)
+    value = cost(result)
     assert isinstance(value, float)
     assert 0 <= value < np.inf
-    assert cost(tuple(found)) == value
-    assert (found, list(evidence.gold)) == (before, gold)
+    assert cost(tuple(result)) == value
+    assert (result, list(evidence.gold)) == (before, gold)
 
 
 @EVERY_CASE
@@ -142,9 +142,9 @@ def test_it_can_tell_good_labels_from_bad_ones(case: Case) -> None:
     costs = set()
     for _ in range(100):
         truth = [LABELS[case.scheme][i] for i in rng.integers(0, 2, 3)]
-        found = [LABELS[case.scheme][i] for i in rng.integers(0, 2, 3)]
+        result = [LABELS[case.scheme][i] for i in rng.integers(0, 2, 3)]
         cost = case.loss(evidence_of(truth, truth, 1))
-        costs.add(cost(found) if cost is not None else 0)
+        costs.add(cost(result) if cost is not None else 0)
     assert len(costs) > 1
 
 
@@ -166,10 +166,10 @@ def cost_of(loss: Cost, evidence: Evidence) -> CostFunction:
 
 def test_hamming_counts_what_is_known_and_asked_for() -> None:
     evidence = evidence_of(["NN", None, "VB", "NN"], ["NN", "NN", "VB", "NN"])
-    found = ["VB", "VB", "NN", "NN"]
-    assert cost_of(Hamming(), evidence)(found) == 2
-    assert cost_of(Hamming(labels=["NN"]), evidence)(found) == 1
-    assert cost_of(Hamming(words=["W2", "w1"]), evidence)(found) == 1
+    result = ["VB", "VB", "NN", "NN"]
+    assert cost_of(Hamming(), evidence)(result) == 2
+    assert cost_of(Hamming(labels=["NN"]), evidence)(result) == 1
+    assert cost_of(Hamming(words=["W2", "w1"]), evidence)(result) == 1
     assert Hamming(labels=["NNP"])(evidence) is None
     assert Hamming(words=["w1"])(evidence) is None
 
@@ -198,12 +198,12 @@ def slow_spans(tags: Sequence[str]) -> set[tuple[int, int, str]]:
 
 @given(st.data())
 def test_f1_equals_the_reference(data: st.DataObject) -> None:
-    evidence, truth, found = data.draw(problems("IOB2"))
-    wanted, spans = (slow_spans(tags) for tags in (truth, found))
+    evidence, truth, actual = data.draw(problems("IOB2"))
+    wanted, spans = (slow_spans(tags) for tags in (truth, actual))
     right = len(wanted & spans)
     precision, recall = (right / len(part) if part else 0.0 for part in (spans, wanted))
     expected = 2 * precision * recall / (precision + recall) if right else float(not wanted and not spans)
-    assert cost_of(F1(), evidence._replace(gold=truth))(found) == pytest.approx(1 - expected)
+    assert cost_of(F1(), evidence._replace(gold=truth))(actual) == pytest.approx(1 - expected)
 
 
 def test_f1_reads_unknown_tokens_as_outside() -> None:
@@ -234,7 +234,7 @@ def test_entity_tags_counts_tokens_of_entities_without_the_tags() -> None:
     truth = ["NNP", "NNP", "VB", "NNP"]
     evidence = evidence_of([None, "NN", "VB", None], truth)  # the second token is known to be a common noun
     tags, both = (cost_of(EntityTags(["NNP"], model), evidence) for model in (None, RECOGNIZER))
-    assert [tags(found) for found in (truth, ["NNP", "NN", "NNP", "NN"], ["VB"] * 4)] == [0, 1, 2]
+    assert [tags(result) for result in (truth, ["NNP", "NN", "NNP", "NN"], ["VB"] * 4)] == [0, 1, 2]
     assert both(["NNP", "NN", "VB", "NNP"]) == pytest.approx(1 / 2)  # one of two entities is found, and none wrong tag
     assert both(["VB"] * 4) == 3
     assert EntityTags(["NNP"])(evidence_of(["VB"], ["VB"])) is None  # no entity

@@ -163,16 +163,16 @@ def test_a_cost_function_is_made_once_a_text_and_copies_make_their_own() -> None
     lengths = np.diff(training.objective.data.encoded.offsets)
     data = unlabelled(training, range(6), ranker)
     theta, bound = training.random_theta(np.random.default_rng(0)), ranker.bind(LABELS, None)
-    found = []
+    collected = []
     for loss in (bound, bound, copy.copy(bound)):
         objective = Objective(training.objective.potential, [Term(data, loss)], NoRegularizer())
         optimizer = AveragedPerceptron()
         state = optimizer.start(theta)
         optimizer.iterate(objective, state)
-        found.append((state.weights.tobytes(), len(made)))
+        collected.append((state.weights.tobytes(), len(made)))
     n_texts = int((lengths > 0).sum())
-    assert found == [(found[0][0], n_texts), (found[0][0], n_texts), (found[0][0], 2 * n_texts)]
-    assert found[0][0] != theta.tobytes()
+    assert collected == [(collected[0][0], n_texts), (collected[0][0], n_texts), (collected[0][0], 2 * n_texts)]
+    assert collected[0][0] != theta.tobytes()
 
 
 # Visits
@@ -201,14 +201,14 @@ def visited(visits: float, epochs: int) -> list[list[int]]:
     corpus = training.objective.data.take(filled[:20])
     terms = [training.objective.terms[0]._replace(data=corpus), Term(data, ranker.bind(LABELS, None), visits=visits)]
     objective = Objective(training.objective.potential, terms, NoRegularizer())
-    rng, theta, found = np.random.default_rng(0), np.zeros(training.layout.size), list[list[int]]()
+    rng, theta, result = np.random.default_rng(0), np.zeros(training.layout.size), list[list[int]]()
     assert objective.n_sequences == 20 + round(10 * visits)
     for _ in range(epochs):
         begun = len(seen)
         n_batches = sum(1 for batch in objective.minibatches(1, rng) if batch.loss_and_grad(theta))
         assert n_batches == objective.n_sequences
-        found.append(seen[begun:])
-    return found
+        result.append(seen[begun:])
+    return result
 
 
 def test_an_epoch_visits_each_text_of_a_term_as_often_as_it_says() -> None:

@@ -108,9 +108,9 @@ class Enumerated:
         scores = plain_scores(self.training.layout, theta, self.data.encoded)
         out = []
         for first, last in self.bounds:
-            one, gold = reference.sequence(scores, first, last), self.batch.gold[first:last]
-            known = (gold >= 0).any()
-            out.append(reference.log_partition(one) - reference.log_partition(one, gold) if known else 0.0)
+            sequence, gold = reference.sequence(scores, first, last), self.batch.gold[first:last]
+            expected = (gold >= 0).any()
+            out.append(reference.log_partition(sequence) - reference.log_partition(sequence, gold) if expected else 0.0)
         return np.array(out)
 
     def value(self, theta: Floats) -> float:
@@ -129,11 +129,13 @@ class Enumerated:
             if not (gold >= 0).any():
                 continue
             paths = reference.all_paths(last - first, self.training.layout.n_labels)
-            one = reference.sequence(feature, first, last)
-            on = one.emissions[np.arange(len(gold)), paths]
-            on[:, 1:] += [[reference.step(one, t)[path[t - 1], path[t]] for t in range(1, len(gold))] for path in paths]
-            on[:, 0] += one.start[paths[:, 0]]
-            on[:, -1] += one.end[paths[:, -1]]
+            sequence = reference.sequence(feature, first, last)
+            on = sequence.emissions[np.arange(len(gold)), paths]
+            on[:, 1:] += [
+                [reference.step(sequence, t)[path[t - 1], path[t]] for t in range(1, len(gold))] for path in paths
+            ]
+            on[:, 0] += sequence.start[paths[:, 0]]
+            on[:, -1] += sequence.end[paths[:, -1]]
             on = on[:, on.any(0)]
             fits = reference.agrees(paths, gold)
             total = reference.all_path_scores(reference.sequence(scores, first, last), paths)
@@ -149,7 +151,7 @@ class Enumerated:
         """Return the decrease that a bound on sequences guarantees for some steps, by its definition."""
         intervals = self.intervals(theta, parameter)
         if bound == "exact":
-            pairs = [(p, v) for one in intervals for p, v in zip(one.all_masses, one.all_differences, strict=True)]
+            pairs = [(p, v) for item in intervals for p, v in zip(item.all_masses, item.all_differences, strict=True)]
             return -sum((p * np.expm1(v * steps) for p, v in pairs), np.zeros_like(steps))
         if bound == "loose" and intervals:
             low, high = (max(interval[i] for interval in intervals) for i in (2, 3))
@@ -181,8 +183,8 @@ def test_memory_equals_computing_anew(case: str, loss: str) -> None:
     np.testing.assert_allclose(memory.chains.local[alive], anew.chains.local[alive], atol=1e-9)
     for name in ("nll", "slopes", "masses"):
         np.testing.assert_allclose(getattr(memory, name), getattr(anew, name), rtol=1e-9, atol=1e-9)
-    for found, expected in zip(memory.sums[:2], anew.sums[:2], strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
+    for actual, expected in zip(memory.sums[:2], anew.sums[:2], strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=1e-8, atol=1e-8)
 
 
 @EVERY_CASE
@@ -193,9 +195,9 @@ def test_the_sums_are_parts_of_the_gradient(case: str) -> None:
     value, _, gradient = training.objective.value_and_grad(theta)
     assert memory.value == pytest.approx(value)
     assert memory.grad_norm() == pytest.approx(np.linalg.norm(gradient))
-    found = memory.sums.both[:, 0] - memory.sums.both[:, 1]
+    result = memory.sums.both[:, 0] - memory.sums.both[:, 1]
     n_shared = memory.shared.start
-    np.testing.assert_allclose(found[:n_shared], gradient[:n_shared], atol=1e-10)
+    np.testing.assert_allclose(result[:n_shared], gradient[:n_shared], atol=1e-10)
     assert (memory.sums.both > -1e-12).all()
 
 
@@ -298,11 +300,11 @@ def test_long_sequences_are_cut_into_pieces_of_similar_lengths() -> None:
 @EVERY_CASE
 def test_every_round_lowers_the_loss(case: str, bound: str) -> None:
     training = make(case, loss="exp" if bound == "tight" else "log")
-    found, reports = run(Boosting(bound, rounds=1, max_iterations=15), training)
+    result, reports = run(Boosting(bound, rounds=1, max_iterations=15), training)
     values = [report.value for report in reports]
-    before = Enumerated(training).value(np.zeros_like(found))
+    before = Enumerated(training).value(np.zeros_like(result))
     assert all(later <= earlier + 1e-12 for earlier, later in zip([before, *values], values, strict=False))
-    assert values[-1] == pytest.approx(Enumerated(training).value(found), rel=1e-9, abs=1e-12)
+    assert values[-1] == pytest.approx(Enumerated(training).value(result), rel=1e-9, abs=1e-12)
     if case != "one label":
         assert values[-1] < 0.8 * before
 
@@ -318,8 +320,8 @@ def noisy() -> Training:
 def test_it_comes_close_to_the_minimum(bound: str) -> None:
     training = noisy()
     best = run(LBFGS(tolerance=1e-12), training)[1][-1].value
-    found, reports = run(Boosting(bound, rounds=200, max_iterations=3, tolerance=0), training)
-    assert training.objective.value(found) == pytest.approx(reports[-1].value)
+    result, reports = run(Boosting(bound, rounds=200, max_iterations=3, tolerance=0), training)
+    assert training.objective.value(result) == pytest.approx(reports[-1].value)
     assert reports[-1].value == pytest.approx(best, rel=3e-2)
 
 
@@ -342,8 +344,8 @@ def test_scores_of_any_size_are_safe(case: str) -> None:
     memory, slow = memory_of(training, theta), Enumerated(training)
     assert memory.value == pytest.approx(slow.value(theta), rel=1e-9)
     expected = training.objective.value_and_grad(theta)[2]
-    found = memory.sums.both[:, 0] - memory.sums.both[:, 1]
-    np.testing.assert_allclose(found[: memory.shared.start], expected[: memory.shared.start], atol=1e-7)
+    actual = memory.sums.both[:, 0] - memory.sums.both[:, 1]
+    np.testing.assert_allclose(actual[: memory.shared.start], expected[: memory.shared.start], atol=1e-7)
 
 
 def test_an_interrupt_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -383,6 +385,6 @@ def test_settings_out_of_range_are_refused(message: str, change: dict[str, Any])
 def test_no_sequences_and_no_labels_are_no_trouble() -> None:
     for change in ({"n_sequences": 0}, {"missing": 1.0}):
         training = make("sparse", **change)
-        found, reports = run(Boosting(), training)
-        assert not found.any()
+        result, reports = run(Boosting(), training)
+        assert not result.any()
         assert [report.value for report in reports] == [0.0]

@@ -63,17 +63,17 @@ def gradient(chains: Any, lattices: Any) -> tuple[np.ndarray, np.ndarray]:
     n = lattices.emissions.shape[1]
     tokens = np.arange(len(chains.gold))
     inner = np.setdiff1d(tokens, chains.offsets[:-1])
-    found = []
+    collected = []
     for width, on in ((n, tokens), (n * n, inner)):
         columns = np.arange(width, dtype=np.int32)
         rows = sparse_chains.RowOccurrences(
-            width, np.array([0, width]), columns, columns, np.array([0, len(on)]), on, len(found) == 1,
+            width, np.array([0, width]), columns, columns, np.array([0, len(on)]), on, len(collected) == 1,
         )  # fmt: skip
         work = sparse_chains.workspace(chains, lattices, width)
         m = coordinate._list_weights(rows, 0, np.zeros(width), True, work.places, work.cols)
         coordinate._measure(chains, lattices, rows, 0, m, work)
-        found.append((work.g[:width], work.h[:width]))
-    return np.concatenate([g for g, _ in found]), np.concatenate([h for _, h in found])
+        collected.append((work.g[:width], work.h[:width]))
+    return np.concatenate([g for g, _ in collected]), np.concatenate([h for _, h in collected])
 
 
 def check(case: Case, most: int) -> Any:
@@ -147,13 +147,13 @@ def test_scores_are_kept_up_to_date_by_a_sweep(change: dict[str, Any], single: b
     for _ in range(2):
         optimizer.iterate(training.objective, state)
     assert state.work is not None
-    expected, known = fresh(training, state.theta)
+    expected, labelled = fresh(training, state.theta)
     np.testing.assert_allclose(state.work.lattices.emissions, expected.emissions, atol=1e-11)
     steps = state.work.lattices.steps[state.work.chains.sets]
     inner = np.setdiff1d(np.arange(len(steps)), training.encoded.offsets)
     full = np.broadcast_to(expected.transitions, steps.shape)
     np.testing.assert_allclose(steps[inner], full[inner], atol=1e-11)
-    assert state.work.loss() == pytest.approx(known, rel=1e-10)
+    assert state.work.loss() == pytest.approx(labelled, rel=1e-10)
 
 
 def fresh(training: Training, theta: np.ndarray) -> tuple[Scores, float]:
@@ -190,8 +190,8 @@ def test_the_order_of_visits_does_not_matter_in_the_end() -> None:
 
 def test_large_rows_are_visited_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     training = training_problem(2, n_sequences=10, bigram_templates=("TAG[0]",))
-    found = []
+    collected = []
     for tokens in (5, 1 << 14):
         monkeypatch.setattr(optimizers, "CHUNK_TOKENS", tokens)
-        found.append(run(optimizers.CoordinateDescent(max_iterations=3), training)[0])
-    np.testing.assert_array_equal(*found)
+        collected.append(run(optimizers.CoordinateDescent(max_iterations=3), training)[0])
+    np.testing.assert_array_equal(*collected)

@@ -50,11 +50,11 @@ class ByHand:
     def events(self, sentence: Sentence, path: list[int]) -> list[tuple[Any, Any]]:
         """Return (given what, outcome) of each factor of P(x, y)."""
         before = ["start", *path] if self.order else [""] * len(path)
-        found: list[tuple[Any, Any]] = list(zip(before, [*path, "end"] if self.order else path, strict=True))
+        result: list[tuple[Any, Any]] = list(zip(before, [*path, "end"] if self.order else path, strict=True))
         for t, label in enumerate(path):
             for k, value in enumerate(self.values(sentence, t)):
-                found.append(((k, label), value if value in self.known[k] else ""))
-        return found
+                result.append(((k, label), value if value in self.known[k] else ""))
+        return result
 
     def outcomes(self, given: Any) -> list[Any]:
         if isinstance(given, tuple):
@@ -147,7 +147,9 @@ def test_raw_texts_take_no_part_in_the_first_counts() -> None:
         Linear(training.layout), [Term(data, JointLog()), Term(raw, JointLog())], NoRegularizer(),
         templates=training.features[0].templates,
     )  # fmt: skip
-    np.testing.assert_allclose(*(train(one, HMM, 1)[0] for one in (training, training._replace(objective=both))))
+    np.testing.assert_allclose(
+        *(train(problem, HMM, 1)[0] for problem in (training, training._replace(objective=both)))
+    )
 
 
 @pytest.mark.parametrize("kind", [HMM, NaiveBayes])

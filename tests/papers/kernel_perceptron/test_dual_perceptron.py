@@ -53,8 +53,8 @@ def emissions(objective: Objective, theta: Floats) -> Floats:
 def test_degree_1_is_the_primal_perceptron(settings: dict[str, Any]) -> None:
     training, dual = make(1, **settings)
     weights, theta, reports = epochs(AveragedPerceptron(), training.objective)
-    own, averaged, found = epochs(DualPerceptron(), dual)
-    assert [report.value for report in found] == pytest.approx([report.value for report in reports], abs=1e-9)
+    own, averaged, result = epochs(DualPerceptron(), dual)
+    assert [report.value for report in result] == pytest.approx([report.value for report in reports], abs=1e-9)
     for primal, other in ((weights, own), (theta, averaged)):
         np.testing.assert_allclose(emissions(dual, other), emissions(training.objective, primal), atol=1e-9)
         begin = training.objective.blocks[2].begin
@@ -63,10 +63,10 @@ def test_degree_1_is_the_primal_perceptron(settings: dict[str, Any]) -> None:
 
 def test_degree_1_without_a_kernel_has_the_same_weights() -> None:
     training, _ = make(1)
-    for found, expected in zip(
+    for actual, expected in zip(
         epochs(DualPerceptron(), training.objective), epochs(AveragedPerceptron(), training.objective), strict=True
     ):
-        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(actual, expected)
 
 
 @pytest.mark.parametrize("degree", [2, 3])
@@ -76,7 +76,7 @@ def test_scores_are_sums_over_supports(degree: int) -> None:
     assert reports[-1].value < reports[0].value
     coefs = theta[training.layout.size :].reshape(-1, training.layout.n_labels)
     features = [set(ids) for ids in ids_of_tokens(training.encoded.unigrams)]
-    kernel = np.array([[(1 + len(one & other)) ** degree - 1 for other in features] for one in features])
+    kernel = np.array([[(1 + len(feature & other)) ** degree - 1 for other in features] for feature in features])
     np.testing.assert_allclose(emissions(dual, theta), kernel @ coefs, atol=1e-9)
 
 
@@ -120,11 +120,11 @@ def test_a_config_trains_saves_and_loads(tmp_path: Path) -> None:
 
 
 def test_an_initialization_without_data_is_followed_by_any_text() -> None:
-    found = []
+    collected = []
     for first in (True, False):
         nlp = spacy.blank("xx")
         pipe = nlp.add_pipe("crf_ner", config=CONFIG)
         nlp.initialize(None if first else lambda: examples(nlp, "crf_ner"))  # noqa: B023
         pipe.fit(examples(nlp, "crf_ner"))
-        found.append([annotation(nlp(doc)) for doc in inputs(nlp, "crf_ner")])
-    assert found[0] == found[1]
+        collected.append([annotation(nlp(doc)) for doc in inputs(nlp, "crf_ner")])
+    assert collected[0] == collected[1]

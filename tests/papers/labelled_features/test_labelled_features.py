@@ -29,8 +29,8 @@ def written(folder: Path, text: str) -> Path:
 
 def test_a_file(tmp_path: Path) -> None:
     text = "# institutions\n\nuniversity\tORG=0.8\nSHAPE[0]=dddd  DATE=0.5..0.9 O=0.1\n#nlp TAG=Y=0.5\n"
-    found = {feature.name: feature.shares for feature in read_features(written(tmp_path, text))}
-    assert found == {
+    result = {feature.name: feature.shares for feature in read_features(written(tmp_path, text))}
+    assert result == {
         "university": {"ORG": (0.8, 0.8)},
         "SHAPE[0]=dddd": {"DATE": (0.5, 0.9), "O": (0.1, 0.1)},
         "#nlp": {"TAG=Y": (0.5, 0.5)},
@@ -41,8 +41,8 @@ def test_a_file_of_mallet(tmp_path: Path) -> None:
     """With colons, as its reader wants them, and with equals signs, as its manual has them."""
     for sign in ":=":
         text = "puck hockey:0.9 baseball:0.1\nW=bat baseball:0.5,0.75\n".replace(":", sign)
-        found = [feature.shares for feature in read_features(written(tmp_path, text))]
-        assert found == [{"hockey": (0.9, 0.9), "baseball": (0.1, 0.1)}, {"baseball": (0.5, 0.75)}]
+        result = [feature.shares for feature in read_features(written(tmp_path, text))]
+        assert result == [{"hockey": (0.9, 0.9), "baseball": (0.1, 0.1)}, {"baseball": (0.5, 0.75)}]
 
 
 @pytest.mark.parametrize(

@@ -41,15 +41,15 @@ def labelled(tmp_path: Path) -> Path:
 def test_shares_and_counts(run: Run, labelled: Path) -> None:
     folder = labelled.parent
     args = ["propose-features", folder / "ner.cfg", labelled, "-f conll2003 --min-count 1 --json --raw"]
-    found = {one["feature"]: one for one in json.loads(worked(run(*args, folder / "raw.txt")).stdout)}
-    assert found.keys() == {"university", "in", "lima", "the", "a"}  # "of" is not in the raw text
-    counts = {name: (one["label"], one["labelled"], one["raw"]) for name, one in found.items()}
+    rows = {row["feature"]: row for row in json.loads(worked(run(*args, folder / "raw.txt")).stdout)}
+    assert rows.keys() == {"university", "in", "lima", "the", "a"}  # "of" is not in the raw text
+    counts = {name: (row["label"], row["labelled"], row["raw"]) for name, row in rows.items()}
     assert counts["university"] == ("ORG", 2, 2)
     assert counts["lima"] == ("LOC", 3, 1)
-    assert found["lima"]["share"] == pytest.approx(2 / 3)
-    assert found["lima"]["safe_share"] == pytest.approx((2 + 2 / 10) / 4)
+    assert rows["lima"]["share"] == pytest.approx(2 / 3)
+    assert rows["lima"]["safe_share"] == pytest.approx((2 + 2 / 10) / 4)
     few = json.loads(worked(run(*args, folder / "raw.txt", "-n 1")).stdout)
-    assert max(Counter(one["label"] for one in few).values()) == 1
+    assert max(Counter(row["label"] for row in few).values()) == 1
 
 
 def test_the_file_is_read_by_the_loss(run: Run, trained: Path, corpus: Corpus, tmp_path: Path) -> None:

@@ -18,9 +18,9 @@ def log_loss(problem: Problem) -> tuple[float, tuple[np.ndarray, ...]]:
 
 def expected_loss(problem: Problem) -> float:
     total = 0.0
-    for (one, first, last), weight in zip(sequences(problem), problem.batch.weights, strict=True):
+    for (sequence, first, last), weight in zip(sequences(problem), problem.batch.weights, strict=True):
         if weight:
-            total += weight * reference.local_log_loss(one, problem.batch.gold[first:last])
+            total += weight * reference.local_log_loss(sequence, problem.batch.gold[first:last])
     return total
 
 
@@ -71,13 +71,13 @@ def test_normalised_scores_are_log_probabilities_but_for_a_constant(problem: Pro
     for first, last in problem.sequence_bounds():
         if first == last:
             continue
-        one, new = (reference.sequence(scores, first, last) for scores in (problem.scores, new_scores))
-        paths = reference.all_paths(*one.emissions.shape)
+        item, new = (reference.sequence(scores, first, last) for scores in (problem.scores, new_scores))
+        paths = reference.all_paths(*item.emissions.shape)
         with np.errstate(invalid="ignore"):  # minus infinity less itself, on paths that are forbidden
-            expected, found = reference.local_log_probabilities(one, paths), reference.all_path_scores(new, paths)
-            differences = found - expected
-        possible = np.isfinite(reference.all_path_scores(one, paths))
+            expected, actual = reference.local_log_probabilities(item, paths), reference.all_path_scores(new, paths)
+            differences = actual - expected
+        possible = np.isfinite(reference.all_path_scores(item, paths))
         constants = differences[possible]
-        scale = 1e-5 * max(1.0, float(np.abs(found[possible]).max(initial=0)))
+        scale = 1e-5 * max(1.0, float(np.abs(actual[possible]).max(initial=0)))
         np.testing.assert_allclose(constants, constants[0], atol=scale, rtol=0)
-        assert not np.isfinite(found[~possible]).any()
+        assert not np.isfinite(actual[~possible]).any()

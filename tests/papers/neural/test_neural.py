@@ -108,7 +108,7 @@ def test_gradients_are_slopes(name: str) -> None:
     parts = [(node, key) for node in network.model.walk() for key in node.param_names if node.has_grad(key)]
     before = [node.get_param(key).copy() for node, key in parts]
     along = [node.get_grad(key).copy() for node, key in parts]
-    norm = np.sqrt(sum(float((one**2).sum()) for one in along))
+    norm = np.sqrt(sum(float((array**2).sum()) for array in along))
     values = []
     for step in (-0.01, 0.01):
         for (node, key), value, direction in zip(parts, before, along, strict=True):
@@ -196,7 +196,7 @@ def test_questions_of_all_kinds(tmp_path: Path) -> None:
     DocBin(docs=[example.reference for example in corpus]).to_disk(data)
     nlp.to_disk(tmp_path / "model")
     for command in (("calibrate", "--output", tmp_path / "calibrated"), ("active",), ("report",)):
-        texts = [str(one) for one in (command[0], tmp_path / "model", data, *command[1:])]
+        texts = [str(part) for part in (command[0], tmp_path / "model", data, *command[1:])]
         result = CliRunner().invoke(app, ["crfseq", *texts])
         assert result.exit_code == 0, result.output + repr(result.exception)
 

@@ -213,7 +213,7 @@ def density(theta: Floats) -> float:
 def test_every_model_is_the_minimum_for_its_strength(optimizer: Optimizer) -> None:
     training, theta, strengths = problem(), np.zeros(problem().layout.size), schedule(4.0, 0.5, 4)
     path = follow(training.objective, optimizer, strengths, theta, density, rho2=0.1)
-    steps, thetas = zip(*((step, found.copy()) for step, found in path), strict=True)
+    steps, thetas = zip(*((step, weights.copy()) for step, weights in path), strict=True)
     assert not theta.any()
     assert [step.rho1 for step in steps] == pytest.approx([4, 2, 1, 0.5])
     for step in steps:

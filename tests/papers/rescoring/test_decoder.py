@@ -232,8 +232,8 @@ def _examples(nlp: Language) -> list[Example]:
     for _ in range(40):
         sentences = []
         for _ in range(4):
-            one, other = rng.choice(NAMES, 2).tolist()
-            sentences.append((["Mr", one, other, "won", "."], [2, 1, 2, 0][rng.integers(4)]))
+            first, other = rng.choice(NAMES, 2).tolist()
+            sentences.append((["Mr", first, other, "won", "."], [2, 1, 2, 0][rng.integers(4)]))
         words = [word for of_sentence, _ in sentences for word in of_sentence]
         doc = Doc(nlp.vocab, words=words, sent_starts=[i % 5 == 0 for i in range(len(words))])
         doc.ents = [Span(doc, 5 * i + 1, 5 * i + 1 + n, "PER") for i, (_, n) in enumerate(sentences) if n]
@@ -343,8 +343,8 @@ def test_texts_without_weight_teach_nothing(trained: Any) -> None:
 
 def test_spans_that_are_known_stay(trained: Any) -> None:
     doc = _examples(spacy.blank("en"))[0].predicted
-    known = Span(doc, 3, 5, "PER")  # which nothing proposes
-    answers = trained.posterior([doc], spans=[known])
+    fixed = Span(doc, 3, 5, "PER")  # which nothing proposes
+    answers = trained.posterior([doc], spans=[fixed])
     (spans,) = answers.spans()
     assert [span.probability for span in spans if span.start == 3] == pytest.approx([1.0])
 
@@ -370,9 +370,9 @@ def test_without_a_first_stage_it_learns_from_models_that_have_not_seen_the_text
         return observe(posterior, gold)
 
     decoder.observe, decoder.learn = watched, lambda rows: learn(list(rows))
-    for one in (pipe, again):
-        one.initialize(lambda: examples)
-        one.fit()
+    for component in (pipe, again):
+        component.initialize(lambda: examples)
+        component.fit()
     assert [size for _, size in seen] == [sum(len(example.predicted) for example in examples) // 5] * 5
     own = pipe.posterior([example.predicted for example in examples]).distribution
     gold = np.concatenate([pipe.training.compile([example])[0].gold for example in examples])
@@ -389,9 +389,9 @@ def test_one_text_teaches_nothing() -> None:
         pipe.initialize(lambda: [Example(Doc(doc.vocab, words=[token.text for token in doc]), doc)])
         pipe.fit()
     assert not pipes[0].method.decoder.learned
-    one, other = (pipe.posterior([doc]) for pipe in pipes)
-    assert one.all_labels.tolist() == other.all_labels.tolist()
-    assert one.all_probabilities.tolist() == other.all_probabilities.tolist()
+    first, other = (pipe.posterior([doc]) for pipe in pipes)
+    assert first.all_labels.tolist() == other.all_labels.tolist()
+    assert first.all_probabilities.tolist() == other.all_probabilities.tolist()
 
 
 def test_spans_beside_unknown_labels_are_no_evidence() -> None:

@@ -62,9 +62,9 @@ def test_a_word_without_a_vector_has_that_of_its_lower_case() -> None:
     nlp = trained("static")
     plugin = helpers.pipe_of(nlp).method.potentials["own"]
     keys = [nlp.vocab.strings.add(word) for word in ("anna", "Anna", "norway", "Norway")]
-    found = plugin.of(np.array(keys, np.uint64))
-    assert found[0].tolist() == found[1].tolist()
-    assert np.linalg.norm(found, axis=1) == pytest.approx([plugin.scale, plugin.scale, 0, plugin.scale])
+    rows = plugin.of(np.array(keys, np.uint64))
+    assert rows[0].tolist() == rows[1].tolist()
+    assert np.linalg.norm(rows, axis=1) == pytest.approx([plugin.scale, plugin.scale, 0, plugin.scale])
 
 
 def test_an_interrupted_look_up_leaves_no_word_without_its_vector(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,8 +48,8 @@ def test_binary_files_and_exports_get_weights(files: tuple[Path, Path], tmp_path
     jsonl.write_text("".join(json.dumps(line) + "\n" for line in lines))
     with pytest.warns(UserWarning, match="ignored"):
         worked(run("weigh", jsonl, "--by counts --target", raw, "--output", weighted))
-    found = [json.loads(line) for line in weighted.read_text(encoding="utf8").splitlines()]
-    assert found == [{**lines[0], "weight": 1.0}, {**lines[2], "weight": 1.5}]
+    rows = [json.loads(line) for line in weighted.read_text(encoding="utf8").splitlines()]
+    assert rows == [{**lines[0], "weight": 1.0}, {**lines[2], "weight": 1.5}]
     examples = create_annotation_reader(weighted)(spacy.blank("en"))
     assert [example.reference._.crf_weight for example in examples] == [1, 1.5]
 
@@ -67,8 +67,8 @@ def test_several_files_get_the_weights_of_one(files: tuple[Path, Path], tmp_path
     for name, text in (("a", "Anna says"), ("b", "Oslo lies")):
         (tmp_path / f"{name}.jsonl").write_text(json.dumps({"text": text, "answer": "accept"}) + "\n")
     worked(run("weigh", tmp_path / "*.jsonl", "--by counts --target", raw, "--output", tmp_path / "out.jsonl"))
-    found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
-    assert [(entry["text"], entry["weight"]) for entry in found] == [("Anna says", 0.5), ("Oslo lies", 1.5)]
+    result = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [(entry["text"], entry["weight"]) for entry in result] == [("Anna says", 0.5), ("Oslo lies", 1.5)]
 
 
 @pytest.mark.parametrize(
@@ -98,5 +98,7 @@ def test_training_through_the_reader(corpus: Corpus, paths: list[str], tmp_path:
     (tmp_path / "c.cfg").write_text(text[:begin] + weighted + text[end + len("[corpora.dev]") :])
     worked(run("fit", tmp_path / "c.cfg", "--output", tmp_path / "out", *paths))
     assert (tmp_path / "out" / "model-best" / "config.cfg").is_file()
-    found = worked(run("debug-data", corpus.train, "--config", tmp_path / "c.cfg"))  # takes the place of the inner file
-    assert "crf_tagger" in found.stdout
+    result = worked(
+        run("debug-data", corpus.train, "--config", tmp_path / "c.cfg")
+    )  # takes the place of the inner file
+    assert "crf_tagger" in result.stdout

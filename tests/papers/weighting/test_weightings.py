@@ -40,18 +40,18 @@ PROSE = [["the", "minister", "said", "so"], ["a", "minister", "spoke", "again"],
 @EVERY
 def test_texts_like_the_target_get_more_weight(make: Callable[..., Weighting]) -> None:
     labelled = SPORT * 8 + PROSE * 2
-    found = make()(labelled, SPORT * 2 + PROSE * 8)
-    assert len(found.values) == len(labelled)
-    assert found.values.mean() == pytest.approx(1)
-    assert (found.values >= 0).all()
-    assert found.values[24:].mean() > 1.1 * found.values[:24].mean()
-    assert 0 < found.effective_size < len(labelled)
-    assert found.note
+    ratios = make()(labelled, SPORT * 2 + PROSE * 8)
+    assert len(ratios.values) == len(labelled)
+    assert ratios.values.mean() == pytest.approx(1)
+    assert (ratios.values >= 0).all()
+    assert ratios.values[24:].mean() > 1.1 * ratios.values[:24].mean()
+    assert 0 < ratios.effective_size < len(labelled)
+    assert ratios.note
     of_text: dict[tuple[str, ...], set[float]] = {}
-    for text, weight in zip(labelled, found.values.tolist(), strict=True):
+    for text, weight in zip(labelled, ratios.values.tolist(), strict=True):
         of_text.setdefault(tuple(text), set()).add(weight)
     assert all(len(weights) == 1 for weights in of_text.values())
-    np.testing.assert_array_equal(found.values, make()(labelled, SPORT * 2 + PROSE * 8).values)
+    np.testing.assert_array_equal(ratios.values, make()(labelled, SPORT * 2 + PROSE * 8).values)
 
 
 @EVERY
@@ -99,11 +99,11 @@ def test_own_settings_out_of_range_are_refused(make: Callable[..., Weighting], s
 def test_exact_counts_are_those_of_the_formula() -> None:
     """(4.18), times the number of labelled texts: q(X_i) N / #{j: X_j = X_i}; the target alone has d."""
     a, b, c, d = ([letter] for letter in "abcd")
-    found = ExactCounts()([a, a, a, b, c], [a, b, b, d])
+    weights = ExactCounts()([a, a, a, b, c], [a, b, b, d])
     ratio = np.array([0.25 / 3, 0.25 / 3, 0.25 / 3, 0.5, 0])
-    np.testing.assert_allclose(found.values, ratio / ratio.mean())
-    assert "25.0% of the target" in found.note
-    assert "20.0% of the labelled texts" in found.note
+    np.testing.assert_allclose(weights.values, ratio / ratio.mean())
+    assert "25.0% of the target" in weights.note
+    assert "20.0% of the labelled texts" in weights.note
     np.testing.assert_allclose(ExactCounts(flatten=0.0)([a, a, b, c], [a, b]).values, [4 / 3, 4 / 3, 4 / 3, 0])
     assert ExactCounts(observation="length")([a, [*"ab"]], [b, c, [*"xy"]]).values.tolist() == pytest.approx(
         [4 / 3, 2 / 3]
@@ -118,23 +118,23 @@ def test_weights_are_flattened_and_capped() -> None:
     np.testing.assert_allclose(normalised(ratio, 0.5, 0.0, "").values, root / root.mean())
     capped = np.minimum(ratio / ratio.mean(), 2)
     np.testing.assert_allclose(normalised(ratio, 1.0, 2.0, "").values, capped / capped.mean())
-    found = normalised(ratio, 1.0, 0.0, "")
-    assert found.effective_size == pytest.approx(21**2 / 273)
+    weights = normalised(ratio, 1.0, 0.0, "")
+    assert weights.effective_size == pytest.approx(21**2 / 273)
 
 
 def test_em_raises_the_likelihood_and_finds_the_kinds() -> None:
     bags = count_words(SPORT * 5 + PROSE * 5)
     runs = [fit_mixture(bags, 2, 1e-3, np.random.default_rng(1), n, 0.0)[1] for n in range(1, 12)]
     assert all(after >= before - 1e-9 for before, after in pairwise(runs))
-    found = Clusters(k=[1, 2])(SPORT * 9 + PROSE, SPORT + PROSE * 9)
-    assert "k = 2 of 1, 2" in found.note
-    np.testing.assert_allclose(found.values, [1 / 9] * 27 + [9.0] * 3)
+    weights = Clusters(k=[1, 2])(SPORT * 9 + PROSE, SPORT + PROSE * 9)
+    assert "k = 2 of 1, 2" in weights.note
+    np.testing.assert_allclose(weights.values, [1 / 9] * 27 + [9.0] * 3)
 
 
 def test_a_part_without_the_other_side_says_nothing() -> None:
-    found = DensityRatio(folds=2)(PROSE, [["same"]] * 9)  # the target is in one part, as its texts are equal
-    assert np.isfinite(found.values).all()
-    assert found.values.mean() == pytest.approx(1)
+    weights = DensityRatio(folds=2)(PROSE, [["same"]] * 9)  # the target is in one part, as its texts are equal
+    assert np.isfinite(weights.values).all()
+    assert weights.values.mean() == pytest.approx(1)
 
 
 def test_without_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,14 +158,14 @@ def test_density_ratios_are_those_of_a_logistic_regression() -> None:
 
     labelled, target = [text(30) for _ in range(40)], [text(8) for _ in range(20)]
     texts, rho, folds = [*labelled, *target], 0.5, 3
-    words = sorted({word for one in texts for word in one})
-    classes = sorted({length_class(one) for one in texts})
+    words = sorted({word for doc in texts for word in doc})
+    classes = sorted({length_class(doc) for doc in texts})
     table = np.array([
-        [*(word in one for word in words), *(length_class(one) == c for c in classes), True] for one in texts
+        [*(word in doc for word in words), *(length_class(doc) == c for c in classes), True] for doc in texts
     ], float)  # fmt: skip
     sign = np.repeat([-1.0, 1.0], [40, 20])
     mass = np.repeat([60 / 80, 60 / 40], [40, 20])
-    parts = np.array([zlib.crc32("\0".join(one).encode()) % folds for one in texts])
+    parts = np.array([zlib.crc32("\0".join(doc).encode()) % folds for doc in texts])
     penalty = np.diag([rho] * (table.shape[1] - 1) + [0.0])
     odds = np.zeros(60)
     for part in range(folds):
@@ -177,8 +177,8 @@ def test_density_ratios_are_those_of_a_logistic_regression() -> None:
             theta -= np.linalg.lstsq((x.T * (m * p * (1 - p))) @ x + penalty, slope, rcond=None)[0]
         odds[parts == part] = table[parts == part] @ theta
     expected = np.exp(odds[:40])
-    found = DensityRatio(rho=rho, folds=folds)(labelled, target)
-    np.testing.assert_allclose(found.values, expected / expected.mean(), rtol=1e-4)
+    actual = DensityRatio(rho=rho, folds=folds)(labelled, target)
+    np.testing.assert_allclose(actual.values, expected / expected.mean(), rtol=1e-4)
 
 
 # --- the reader that weights another one, and the weighted estimator that it and the components make ----------------
@@ -242,8 +242,8 @@ def test_the_tagger_is_the_weighted_estimator(tmp_path: Path) -> None:
     n = len(gold)
     expected = logistic({word: Q[word] * n / sum(SAMPLE[word]) for word in Q}, 0.5)
     for word, odds in zip(Q, expected, strict=True):
-        found = dict(zip(pipe.tags, pipe.posterior([Doc(nlp.vocab, words=[word])]).marginals()[0][0], strict=True))
-        assert np.log(found["1"] / found["0"]) == pytest.approx(odds, abs=1e-8)
+        marginals = dict(zip(pipe.tags, pipe.posterior([Doc(nlp.vocab, words=[word])]).marginals()[0][0], strict=True))
+        assert np.log(marginals["1"] / marginals["0"]) == pytest.approx(odds, abs=1e-8)
 
 
 def test_a_file_of_weights_is_multiplied(tmp_path: Path) -> None:

@@ -23,8 +23,8 @@ def slow_samples(counts, n_samples, seed):
     return [[sum(counts[i][k] for i in sample) for k in range(len(counts[0]))] for sample in drawn]
 
 
-def slow_f1(right, found, gold):
-    precision, recall = right / found, right / gold
+def slow_f1(right, result, gold):
+    precision, recall = right / result, right / gold
     return 2 * precision * recall / (precision + recall)
 
 
@@ -45,17 +45,17 @@ def test_large_data_are_drawn_in_parts(monkeypatch):
 
 
 def test_an_interval_is_the_middle_of_the_sampled_scores():
-    found = interval(COUNTS, prf, 200, seed=5)
+    result = interval(COUNTS, prf, 200, seed=5)
     scores = sorted(slow_f1(*sums) for sums in slow_samples(COUNTS, 200, 5))
-    assert found.value[2] == pytest.approx(slow_f1(9, 13, 13))
-    assert found.low[2] == pytest.approx(np.quantile(scores, 0.025))
-    assert found.high[2] == pytest.approx(np.quantile(scores, 0.975))
+    assert result.value[2] == pytest.approx(slow_f1(9, 13, 13))
+    assert result.low[2] == pytest.approx(np.quantile(scores, 0.025))
+    assert result.high[2] == pytest.approx(np.quantile(scores, 0.975))
 
 
 def test_labels_without_spans_have_no_score():
-    found = interval([[0, 0, 0], [0, 0, 0]], prf, 10)
-    assert np.isnan(found.value).all()
-    assert np.isnan(found.low).all()
+    result = interval([[0, 0, 0], [0, 0, 0]], prf, 10)
+    assert np.isnan(result.value).all()
+    assert np.isnan(result.low).all()
     assert prf(np.array([0.0, 3.0, 0.0])).tolist() == pytest.approx([0, np.nan, 0], nan_ok=True)
 
 
@@ -68,13 +68,13 @@ def accuracy(sums):
 
 def test_one_text_tells_nothing_of_others():
     """All samples are that text: a difference of any size may be chance."""
-    found = compare([[9, 10]], [[1, 10]], accuracy)
-    assert found.value == pytest.approx(-0.8)
-    assert found.p == 1
-    assert np.isnan([found.low, found.high]).all()
-    one = interval([[1, 1, 2]], prf)
-    assert one.value[2] == pytest.approx(2 / 3)
-    assert np.isnan([one.low, one.high]).all()
+    result = compare([[9, 10]], [[1, 10]], accuracy)
+    assert result.value == pytest.approx(-0.8)
+    assert result.p == 1
+    assert np.isnan([result.low, result.high]).all()
+    item = interval([[1, 1, 2]], prf)
+    assert item.value[2] == pytest.approx(2 / 3)
+    assert np.isnan([item.low, item.high]).all()
     assert "1 text only" in bootstrap.doubt(1)
     assert "19 texts only" in bootstrap.doubt(19)
     assert bootstrap.doubt(20) == ""
@@ -86,22 +86,22 @@ def test_one_text_tells_nothing_of_others():
 )
 def test_p_values_count_samples_one_by_one(first, others):
     """Also where texts, samples or all of them have no spans."""
-    first = [(min(right, found, gold), found, gold) for right, found, gold in first]
-    second = [(min(right, found, row[2]), found, row[2]) for (right, found), row in zip(others, first, strict=False)]
+    first = [(min(right, actual, gold), actual, gold) for right, actual, gold in first]
+    second = [(min(right, actual, row[2]), actual, row[2]) for (right, actual), row in zip(others, first, strict=False)]
 
     def f1(counts):
-        right, found, gold = (sum(row[k] for row in counts) for k in range(3))
-        return 2 * right / (found + gold) if found + gold else float("nan")
+        right, actual, gold = (sum(row[k] for row in counts) for k in range(3))
+        return 2 * right / (actual + gold) if actual + gold else float("nan")
 
     rng, n = np.random.default_rng(0), len(first)
     observed = f1(second) - f1(first)
     drawn = rng.integers(n, size=(40, n))
     moved = [f1([second[i] for i in sample]) - f1([first[i] for i in sample]) for sample in drawn]
-    far = sum(not abs(one - observed) < abs(observed) - 1e-12 for one in moved)
+    far = sum(not abs(item - observed) < abs(observed) - 1e-12 for item in moved)
     result = compare(first, second, lambda counts: prf(counts)[..., 2], 40)
     np.testing.assert_allclose(result.value, observed)
     assert result.p == pytest.approx((1 + far) / 41)
-    room = sorted((abs(one - observed) for one in moved), key=lambda one: (np.isnan(one), one))[-2]
+    room = sorted((abs(item - observed) for item in moved), key=lambda item: (np.isnan(item), item))[-2]
     np.testing.assert_allclose([result.low, result.high], [observed - room, observed + room], atol=1e-12)
 
 
@@ -109,18 +109,18 @@ def test_the_interval_and_the_p_value_of_a_difference_agree():
     rng, answers = np.random.default_rng(9), set()
     for seed in range(150):
         tables = [np.stack([rng.random(60) < share, np.ones(60)], axis=1) for share in (0.5, 0.64)]
-        found = compare(*tables, accuracy, 200, seed=seed)
-        assert (found.low > 0 or found.high < 0) == (found.p <= 0.05)
-        answers.add(bool(found.p <= 0.05))
+        result = compare(*tables, accuracy, 200, seed=seed)
+        assert (result.low > 0 or result.high < 0) == (result.p <= 0.05)
+        answers.add(bool(result.p <= 0.05))
     assert answers == {True, False}
 
 
 def test_without_a_mistake_the_interval_is_that_of_as_many_trials():
     """Clopper & Pearson: the least share of which 6 of 6 is seen in 2.5 % of cases; texts without spans are none."""
     counts = [[1, 1, 1]] * 6 + [[0, 0, 0]] * 4
-    found = interval(counts, prf, 200)
-    assert (found.value[2], found.high[2]) == (1, 1)
-    assert found.low[2] == pytest.approx(0.025 ** (1 / 6))
+    result = interval(counts, prf, 200)
+    assert (result.value[2], result.high[2]) == (1, 1)
+    assert result.low[2] == pytest.approx(0.025 ** (1 / 6))
     wrong = interval([[0, 1]] * 6, accuracy, 200)
     assert (wrong.value, wrong.low, wrong.high) == pytest.approx((0, 0, 1 - 0.025 ** (1 / 6)))
 
@@ -180,13 +180,13 @@ def test_a_table_by_hand() -> None:
     # equal probabilities stay together: two bins of three and four become one of five and one of two
     assert [part.total for part in reliability(p, right, 2, equal_mass=True)] == [3, 4]
     assert [part.total for part in reliability(sorted([*p, 0.5]), [*right, True], 2, equal_mass=True)] == [6, 2]
-    found = calibration(p, right, 2)
-    assert found.error == pytest.approx((5 * 0.08 + 2 * 0.05) / 7)
-    assert found.brier == pytest.approx((0.05**2 + 0.9**2 + 0.45**2 + 2 * 0.5**2 + 0.1**2) / 7)
-    assert (found.total, found.correct) == (7, pytest.approx(4 / 7))
-    assert found.predicted == pytest.approx(sum(p) / 7)
+    result = calibration(p, right, 2)
+    assert result.error == pytest.approx((5 * 0.08 + 2 * 0.05) / 7)
+    assert result.brier == pytest.approx((0.05**2 + 0.9**2 + 0.45**2 + 2 * 0.5**2 + 0.1**2) / 7)
+    assert (result.total, result.correct) == (7, pytest.approx(4 / 7))
+    assert result.predicted == pytest.approx(sum(p) / 7)
     losses = [-math.log(0.95), -math.log(0.1), -math.log(0.55), math.log(2), math.log(2), -math.log(0.9), 0]
-    assert found.log_loss == pytest.approx(sum(losses) / 7, abs=1e-6)
+    assert result.log_loss == pytest.approx(sum(losses) / 7, abs=1e-6)
 
 
 def test_single_precision_may_reach_beyond_the_ends() -> None:

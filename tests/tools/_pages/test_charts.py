@@ -32,27 +32,27 @@ FINITE = st.floats(-1e12, 1e12, allow_nan=False)
 
 
 def drawing(markup: str) -> ET.Element:
-    found = ET.fromstring(markup)
-    return found if found.tag == "svg" else found.find("svg")
+    result = ET.fromstring(markup)
+    return result if result.tag == "svg" else result.find("svg")
 
 
 def texts(root: ET.Element) -> list[str]:
-    return [one.text or "" for one in root.iter("text")]
+    return [item.text or "" for item in root.iter("text")]
 
 
 def titles(root: ET.Element) -> list[str]:
-    return [one.text or "" for one in root.iter("title")]
+    return [item.text or "" for item in root.iter("title")]
 
 
 @given(st.lists(FINITE, min_size=1, max_size=5), st.booleans())
 def test_ticks_are_few_round_and_inside(values, wide):
-    found = scale(values, 0, 100, wide=wide)
-    assert len(found.ticks) <= 8
-    assert all(-1e-6 <= found(tick) <= 100 + 1e-6 for tick in found.ticks)
-    assert all(-1e-6 <= found(value) <= 100 + 1e-6 for value in values)
-    assert len(set(found.labels)) == len(found.labels)
+    result = scale(values, 0, 100, wide=wide)
+    assert len(result.ticks) <= 8
+    assert all(-1e-6 <= result(tick) <= 100 + 1e-6 for tick in result.ticks)
+    assert all(-1e-6 <= result(value) <= 100 + 1e-6 for value in values)
+    assert len(set(result.labels)) == len(result.labels)
     if wide:
-        assert len(found.ticks) >= 2
+        assert len(result.ticks) >= 2
 
 
 @pytest.mark.parametrize(("values", "labels"), [
@@ -97,10 +97,10 @@ def test_a_curve_goes_through_its_points_in_place():
 def test_bars_have_lengths_by_value_and_name_it():
     root = drawing(bar_chart([Bar("one", 10), Bar("two", 20, part=5), Bar("three", -10, low=-15, high=-5)], unit="%"))
     whole = [float(r.get("width")) for r in root.iter("rect") if r.get("class") in ("f1", "f2", "whole")]
-    one, two, part, three = whole
-    assert two == pytest.approx(2 * one, abs=0.2)
-    assert part == pytest.approx(one / 2, abs=0.2)
-    assert three == pytest.approx(one, abs=0.2)
+    first, two, part, three = whole
+    assert two == pytest.approx(2 * first, abs=0.2)
+    assert part == pytest.approx(first / 2, abs=0.2)
+    assert three == pytest.approx(first, abs=0.2)
     assert {"10%", "5 of 20%", "\u221210%"} <= set(texts(root))
     assert titles(root)[2].endswith("interval \u221215 to \u22125")
 
@@ -161,11 +161,11 @@ def a_page() -> str:
 
 
 def test_texts_are_escaped_and_markup_is_not() -> None:
-    found = Page(a_page())
-    assert found.seen.count("html") == found.seen.count("style") == found.seen.count("h1") == 1
-    assert "script" not in found.seen
-    assert found.text.count(NASTY) == 8
-    assert found.seen.count("b") == 1
+    page = Page(a_page())
+    assert page.seen.count("html") == page.seen.count("style") == page.seen.count("h1") == 1
+    assert "script" not in page.seen
+    assert page.text.count(NASTY) == 8
+    assert page.seen.count("b") == 1
     assert '<td class="number">1</td>' in a_page()
     assert a_page().count('class="number"') == 3
 
@@ -202,8 +202,8 @@ def luminance(color: Color) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def contrast(one: Color, other: Color) -> float:
-    low, high = sorted((luminance(one), luminance(other)))
+def contrast(first: Color, other: Color) -> float:
+    low, high = sorted((luminance(first), luminance(other)))
     return (high + 0.05) / (low + 0.05)
 
 

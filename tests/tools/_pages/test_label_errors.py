@@ -62,6 +62,6 @@ def test_errors_of_all_batches_are_found_in_the_texts_that_were_relabelled(monke
         (ent,) = texts[i].reference.ents
         texts[i].reference.ents = [Span(texts[i].reference, ent.start, ent.end, label)]
         relabelled[i] = TagSpan(ent.start, ent.end, label), TagSpan(ent.start, ent.end, ent.label_)
-    found = [*label_errors.label_errors(helpers.pipe_of(nlp), texts)]
-    assert {error.text: (error.stretch.gold[0], error.stretch.predicted[0]) for error in found} == relabelled
-    assert all(error.log_odds > 0 and error.p_predicted > error.p_gold for error in found)
+    result = [*label_errors.label_errors(helpers.pipe_of(nlp), texts)]
+    assert {error.text: (error.stretch.gold[0], error.stretch.predicted[0]) for error in result} == relabelled
+    assert all(error.log_odds > 0 and error.p_predicted > error.p_gold for error in result)

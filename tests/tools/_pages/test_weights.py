@@ -85,13 +85,13 @@ def test_largest_weights(
         )
     ]
     positive, negative = largest_weights(model, number, labels=labels, template=template)
-    assert [one.weight for one in positive] == sorted((w for w in chosen if w > 0), reverse=True)[:number]
-    assert [one.weight for one in negative] == sorted(w for w in chosen if w < 0)[:number]
-    for one in (*positive, *negative):
-        column = one.label if one.block == 0 else 3 * one.before + one.label
-        found = entries(model)[one.block].look_up(np.array([one.feature]), np.array([column]))
-        assert found.tolist() == [one.weight]
-        assert labels is None or one.label in labels
+    assert [entry.weight for entry in positive] == sorted((w for w in chosen if w > 0), reverse=True)[:number]
+    assert [entry.weight for entry in negative] == sorted(w for w in chosen if w < 0)[:number]
+    for entry in (*positive, *negative):
+        column = entry.label if entry.block == 0 else 3 * entry.before + entry.label
+        result = entries(model)[entry.block].look_up(np.array([entry.feature]), np.array([column]))
+        assert result.tolist() == [entry.weight]
+        assert labels is None or entry.label in labels
 
 
 @EVERY_KIND
@@ -101,18 +101,18 @@ def test_features_to_be_named_are_those_of_the_largest_weights(
     for name, value in {"PORTION": 5, "NAMED_OF_LABEL": 4, "NAMED_OF_TEMPLATE": 2}.items():
         monkeypatch.setattr(weights_module, name, value)
     model, plans, _ = make_model(support, pairs)
-    templates = [(block, one) for block, plan in enumerate(plans) for one in range(len(plan.templates))]
+    templates = [(block, row) for block, plan in enumerate(plans) for row in range(len(plan.templates))]
     ranked = [largest_weights(model, 4, labels=[label]) for label in range(3)]
     ranked += [largest_weights(model, 2, template=template) for template in templates]
-    wanted = {(one.block, one.feature) for signs in ranked for sign in signs for one in sign}
-    found = features_with_largest_weights(model)
-    assert [(block, one) for block, part in enumerate(found) for one in part.tolist()] == sorted(wanted)
+    wanted = {(row.block, row.feature) for signs in ranked for sign in signs for row in sign}
+    actual = features_with_largest_weights(model)
+    assert [(block, row) for block, part in enumerate(actual) for row in part.tolist()] == sorted(wanted)
 
 
 @EVERY_KIND
 def test_looking_up(support: str, pairs: tuple[str, ...]) -> None:
     model, *_ = make_model(support, pairs)
-    for found in entries(model):
-        np.testing.assert_array_equal(found.look_up(found.features, found.columns), found.weights)
+    for entry in entries(model):
+        np.testing.assert_array_equal(entry.look_up(entry.features, entry.columns), entry.weights)
         nobody = np.full(3, -1)
-        assert not found.look_up(nobody, np.array([0, 1, 2])).any()
+        assert not entry.look_up(nobody, np.array([0, 1, 2])).any()

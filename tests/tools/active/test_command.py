@@ -49,10 +49,10 @@ def labellings(pipe: CRFComponent, doc: Doc) -> tuple[np.ndarray, list[np.ndarra
     wholes, marginals = [], []
     for piece in pipe.posterior([doc]).distribution._constrained():
         for first, last in pairwise(piece.lattice.offsets):
-            one = reference.sequence(piece.lattice.scores, first, last)
-            logs = reference.all_path_scores(one, reference.all_paths(*one.emissions.shape))
+            sequence = reference.sequence(piece.lattice.scores, first, last)
+            logs = reference.all_path_scores(sequence, reference.all_paths(*sequence.emissions.shape))
             wholes.append(logs - reference.log_sum(logs))
-            marginals.append(reference.marginals(one))
+            marginals.append(reference.marginals(sequence))
     return reduce(lambda a, b: (a[:, None] + b).ravel(), wholes), marginals
 
 
@@ -82,8 +82,8 @@ def test_measures_against_enumeration(tiny: Language, doc: tuple[list[str], list
         "nbest-entropy": entropy(head),
     }
     assert expected.keys() == MEASURES.keys()
-    found = {name: float(measure(pipe.posterior(docs), 6)[0]) for name, measure in MEASURES.items()}
-    assert found == pytest.approx(expected, abs=1e-9)
+    actual = {name: float(measure(pipe.posterior(docs), 6)[0]) for name, measure in MEASURES.items()}
+    assert actual == pytest.approx(expected, abs=1e-9)
     assert expected["entropy"] > 0.1
 
 
@@ -143,9 +143,9 @@ def test_tasks_agree_with_their_text(tiny: Language) -> None:
     task = task_of(doc, spans, {"score": 1.0})
     assert task["text"] == doc.text
     assert json.loads(json.dumps(task)) == task
-    for token, found in zip(doc, task["tokens"], strict=True):
-        assert task["text"][found["start"] : found["end"]] == found["text"] == token.text
-        assert (found["id"], found["ws"]) == (token.i, token.whitespace_ == " ")
+    for token, result in zip(doc, task["tokens"], strict=True):
+        assert task["text"][result["start"] : result["end"]] == result["text"] == token.text
+        assert (result["id"], result["ws"]) == (token.i, token.whitespace_ == " ")
     assert task["spans"]
     for span, scored in zip(task["spans"], spans, strict=True):
         assert task["text"][span["start"] : span["end"]] == doc[scored.start : scored.end].text
@@ -194,15 +194,17 @@ weights = st.lists(st.floats(1e-6, 1), min_size=1, max_size=6)
 
 def slowly(values: list[float], words: list[list[int]], number: int, weight: float) -> list[int]:
     sets = [set(of_text) for of_text in words]
-    weights = {w: math.log1p(len(sets) / sum(w in one for one in sets)) for one in sets for w in one}
+    weights = {
+        w: math.log1p(len(sets) / sum(w in words_of for words_of in sets)) for words_of in sets for w in words_of
+    }
 
     def cosine(a: set[int], b: set[int]) -> float:
-        norms = (math.sqrt(sum(weights[w] ** 2 for w in one)) for one in (a, b))
+        norms = (math.sqrt(sum(weights[w] ** 2 for w in words_of)) for words_of in (a, b))
         return min(1.0, sum(weights[w] ** 2 for w in a & b) / math.prod(norms))
 
     chosen: list[int] = []
     while len(chosen) < min(number, len(sets)):
-        nearest = [max((cosine(one, sets[i]) for i in chosen), default=0.0) for one in sets]
+        nearest = [max((cosine(words_of, sets[i]) for i in chosen), default=0.0) for words_of in sets]
         gains = [-1 if i in chosen else value * (1 - nearest[i]) ** weight for i, value in enumerate(values)]
         chosen.append(max(range(len(gains)), key=gains.__getitem__))
     return chosen
@@ -218,10 +220,12 @@ def slowly(values: list[float], words: list[list[int]], number: int, weight: flo
 def test_greedy_choice_of_different_texts(texts: list[tuple[int, list[int]]], number: int, weight: float) -> None:
     values = [value + i / 17 for i, (value, _) in enumerate(texts)]  # no ties
     words = [of_text for _, of_text in texts]
-    found = diverse(values, [np.array(one, np.uint64) for one in words], number, weight)
-    assert len(set(found)) == len(found) == min(number, len(texts))
+    actual = diverse(values, [np.array(word, np.uint64) for word in words], number, weight)
+    assert len(set(actual)) == len(actual) == min(number, len(texts))
     expected = slowly(values, words, number, weight)
-    distinct = len({frozenset(one) for one in words})
-    assert found[: min(distinct, number)] == expected[: min(distinct, number)]  # copies are worth nothing, in any order
+    distinct = len({frozenset(word) for word in words})
+    assert (
+        actual[: min(distinct, number)] == expected[: min(distinct, number)]
+    )  # copies are worth nothing, in any order
     by_value = sorted(range(len(values)), key=lambda i: -values[i])
-    assert diverse(values, [np.array(one, np.uint64) for one in words], number, 0) == by_value[:number]
+    assert diverse(values, [np.array(word, np.uint64) for word in words], number, 0) == by_value[:number]

@@ -85,11 +85,11 @@ def log_joint(model: LabelModel, votes: Votes, path: tuple[int, ...], first: int
 
 def paths(votes: Votes, number: int, gold: np.ndarray | None) -> list[tuple[int, ...]]:
     first, last = votes.offsets[number : number + 2]
-    known = [MISSING] * (last - first) if gold is None else gold[first:last].tolist()
+    labels = [MISSING] * (last - first) if gold is None else gold[first:last].tolist()
     return [
         path
         for path in product(range(3), repeat=int(last - first))
-        if all(wanted in (MISSING, label) for wanted, label in zip(known, path, strict=True))
+        if all(wanted in (MISSING, label) for wanted, label in zip(labels, path, strict=True))
     ]
 
 
@@ -173,13 +173,13 @@ def test_parameters_are_found_again_within_sampling_error() -> None:
     votes = votes_of_table(table, offsets, names(10), 3)
     model = learn(votes, IOB2, CLASSICAL)
     assert model.converged
-    found = np.exp(model.votes[:, 0])
-    assert not np.isnan(found).any()
+    result = np.exp(model.votes[:, 0])
+    assert not np.isnan(result).any()
     for source, right in enumerate(rights):
         n = np.bincount(gold[table[source] != ABSTAIN], minlength=3)
         p = confusion(right)
         error = np.sqrt(p * (1 - p) / n)
-        assert (abs(found[source] - p) < 6 * error).all()  # of 90, and true labels are known less well than here
+        assert (abs(result[source] - p) < 6 * error).all()  # of 90, and true labels are known less well than here
     n = np.bincount(gold, minlength=3)
     assert np.exp(model.steps[0, 1]) == pytest.approx(0.2 * 11 / 12, abs=6 * np.sqrt(0.16 / n[0]))
 
@@ -225,8 +225,8 @@ def rare_spans(drops: list[float]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng, n_texts = np.random.default_rng(0), 300
     gold = np.zeros((n_texts, 10), np.int32)
     gold[np.arange(n_texts) % 3 > 0, 3:5] = 1, 2
-    found = rng.random((len(drops), n_texts, 1)) >= np.array(drops)[:, None, None]
-    return np.arange(n_texts + 1) * 10, gold.ravel(), np.where(found, gold, 0).reshape(len(drops), -1)
+    result = rng.random((len(drops), n_texts, 1)) >= np.array(drops)[:, None, None]
+    return np.arange(n_texts + 1) * 10, gold.ravel(), np.where(result, gold, 0).reshape(len(drops), -1)
 
 
 @pytest.mark.parametrize("method", MODELS)
@@ -257,11 +257,11 @@ def test_the_dependence_on_the_vote_before_finds_a_source_that_goes_on_to_err() 
 
 def test_gold_texts_make_the_others_better() -> None:
     offsets, gold, table = draw(300, [confusion(right) for right in [(0.7, 0.5, 0.4), (0.6, 0.5, 0.6)]], length=8)
-    known = np.where(np.arange(len(gold)) < len(gold) // 2, gold, MISSING).astype(np.int32)
-    rest = known == MISSING
+    half_gold = np.where(np.arange(len(gold)) < len(gold) // 2, gold, MISSING).astype(np.int32)
+    rest = half_gold == MISSING
     votes = votes_of_table(table, offsets, names(2), 3)
     right = []
-    for given_labels in (None, known):
+    for given_labels in (None, half_gold):
         shares = learn(votes, IOB2, HiddenMarkov(), given_labels).lattice(votes, given_labels).marginals()
         right.append((shares.argmax(1) == gold)[rest].mean())
         if given_labels is not None:
@@ -280,8 +280,8 @@ def test_a_single_source_and_a_thousand_sources(method: DawidSkene) -> None:
 def test_results_do_not_depend_on_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     votes = votes_of_table((made := draw(50, [confusion(right) for right in RIGHTS]))[2], made[0], names(4), 3)
     monkeypatch.setattr("spacy_crfseq.threads.SHARD_FLOATS", 300)
-    one, two = (learn(votes, IOB2, HiddenMarkov(), n_threads=n) for n in (1, 2))
-    np.testing.assert_allclose(one.votes, two.votes, rtol=1e-12)
+    first, two = (learn(votes, IOB2, HiddenMarkov(), n_threads=n) for n in (1, 2))
+    np.testing.assert_allclose(first.votes, two.votes, rtol=1e-12)
 
 
 def test_two_sources_that_copy_are_named() -> None:
@@ -393,9 +393,9 @@ def test_a_method_is_made_of_what_a_user_writes(text: str, expected: LabelModelM
 
 def test_learning_goes_on_from_a_model() -> None:
     offsets, gold, table = draw(50, [confusion(right) for right in RIGHTS])
-    votes, known = votes_of_table(table, offsets, names(4), 3), np.where(np.arange(len(gold)) < 24, gold, MISSING)
+    votes, some_gold = votes_of_table(table, offsets, names(4), 3), np.where(np.arange(len(gold)) < 24, gold, MISSING)
     first, method = learn(votes, IOB2, HiddenMarkov()), HiddenMarkov(tolerance=1e-9, max_iterations=500)
-    again, anew = (learn(votes, IOB2, method, known.astype(np.int32), start) for start in (first, None))
+    again, anew = (learn(votes, IOB2, method, some_gold.astype(np.int32), start) for start in (first, None))
     assert len(again.values) < len(anew.values)
     np.testing.assert_allclose(again.lattice(votes).marginals(), anew.lattice(votes).marginals(), atol=1e-3)
 

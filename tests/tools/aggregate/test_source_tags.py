@@ -138,8 +138,8 @@ def test_a_list_of_phrases_says_nothing_elsewhere() -> None:
 def test_names_of_faker_are_people_places_and_else_unknown() -> None:
     pytest.importorskip("faker")
     Path("texts.txt").write_text("Michael Smith saw Germany and Smith .")
-    found = tags("@spacy_crfseq.NameLists.v1,map=person:PER,city:LOC,state:LOC,country:LOC")
-    assert found == "B-PER L-PER ? U-LOC ? ? ?"
+    result = tags("@spacy_crfseq.NameLists.v1,map=person:PER,city:LOC,state:LOC,country:LOC")
+    assert result == "B-PER L-PER ? U-LOC ? ? ?"
 
 
 @registry.sources("tests.capitals.v1")
@@ -260,5 +260,5 @@ def test_a_source_lacks_the_texts_that_cannot_be_read_and_are_skipped() -> None:
     with pytest.raises(CrfError, match=r"some\.jsonl"):
         source_tags("some.jsonl")
     with pytest.warns(UserWarning, match=r"some\.jsonl"):
-        found = source_tags("some.jsonl", skip_invalid=True)
-    assert found.tags.tolist() == [1, 0, 0, 0, ABSTAIN, ABSTAIN, ABSTAIN, 1, 0]
+        result = source_tags("some.jsonl", skip_invalid=True)
+    assert result.tags.tolist() == [1, 0, 0, 0, ABSTAIN, ABSTAIN, ABSTAIN, 1, 0]

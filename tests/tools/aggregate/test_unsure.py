@@ -29,8 +29,8 @@ def unsure() -> dict[tuple[int, int], bool]:
     offsets = np.cumsum([0, *map(len, words)])
     places = [(i, j) for i, text in enumerate(words) for j in range(len(text))]
     inside = np.array([place in SPANS for place in places])
-    found = unsure_tokens([word for text in words for word in text], inside, inside, offsets)
-    return dict(zip(places, found.tolist(), strict=True))
+    result = unsure_tokens([word for text in words for word in text], inside, inside, offsets)
+    return dict(zip(places, result.tolist(), strict=True))
 
 
 def test_an_unlabelled_word_written_like_labelled_words_is_unsure(unsure: dict[tuple[int, int], bool]) -> None:
@@ -77,5 +77,5 @@ def test_aggregate_leaves_words_unknown_of_which_only_an_unsure_source_could_spe
     result = aggregate(spacy.blank("en"), texts, {"kb": parse_source(f"{texts},outside=unsure")})
     assert [token.ent_iob_ for token in result.docs[-1]] == ["", "O", "B"]
     assert 0 not in read_soft_labels(result.docs[-1], "crf_ner")
-    known = aggregate(spacy.blank("en"), texts, {"kb": parse_source(str(texts))})
-    assert known.docs[-1][0].ent_iob_ != ""
+    aggregated = aggregate(spacy.blank("en"), texts, {"kb": parse_source(str(texts))})
+    assert aggregated.docs[-1][0].ent_iob_ != ""

@@ -26,12 +26,12 @@ FRAMES = [
 def sentences(n: int, seed: int = 0) -> list[str]:
     """Return different sentences."""
     rng = random.Random(seed)
-    found: dict[str, None] = {}
-    while len(found) < n:
+    collected: dict[str, None] = {}
+    while len(collected) < n:
         frame = rng.choice(FRAMES)
         words = {"p": rng.choice(PEOPLE), "q": rng.choice(PEOPLE), "c": rng.choice(PLACES), "n": rng.randrange(2, 9999)}
-        found[frame.format(**words) + f" No {rng.randrange(10**6)}"] = None
-    return list(found)
+        collected[frame.format(**words) + f" No {rng.randrange(10**6)}"] = None
+    return list(collected)
 
 
 def gold(words: list[str]) -> list[TagSpan]:

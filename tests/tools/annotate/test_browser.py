@@ -112,8 +112,8 @@ def page(browser: Any) -> Iterator[Any]:
 
 
 def words(page: Any) -> list[str]:
-    found: list[str] = page.eval_on_selector_all("#text b", "all => all.map(each => each.textContent)")
-    return found
+    result: list[str] = page.eval_on_selector_all("#text b", "all => all.map(each => each.textContent)")
+    return result
 
 
 def until(page: Any, check: Callable[[], bool]) -> None:
@@ -127,13 +127,13 @@ def until(page: Any, check: Callable[[], bool]) -> None:
 
 def spans(page: Any, kind: str = "span") -> list[tuple[int, int, str]]:
     script = "all => all.map(each => [+each.dataset.i, each.classList.contains('last'), each.dataset.label])"
-    found, start = list[tuple[int, int, str]](), None
+    result, start = list[tuple[int, int, str]](), None
     for token, is_last, label in page.eval_on_selector_all(f"#text b.{kind}", script):
         start = token if start is None else start
         if is_last:
-            found.append((start, token + 1, label))
+            result.append((start, token + 1, label))
             start = None
-    return found
+    return result
 
 
 def keyboard(page: Any, token: int) -> None:

@@ -29,17 +29,17 @@ def model(task: str) -> CRFComponent:
 def test_offers_have_the_probabilities_that_all_labellings_sum_to(task: str, pins: Pins) -> None:
     pipe = model(task)
     doc = Doc(spacy.blank("xx").vocab, words=["Ada", "met", "Bo", "Rome", "."])
-    found = decode(pipe, doc, pins)
+    result = decode(pipe, doc, pins)
     allowed = {**{t: ["O"] for t in pins.outside}, **{t: list(v) for t, v in pins.choices.items()}}
     answers = pipe.posterior([doc], spans=[Span(doc, *span) for span in pins.spans], allowed=allowed)
     sums: dict[tuple[int, int, str], float] = defaultdict(float)
     for labelling in answers.nbest(100_000)[0]:
-        one = answers.alternative(doc, labelling)
-        for span in one.spans:
-            sums[span.start, span.end, span.label_] += one.probability
-    for start, end, label, p in (*found.spans, *found.offers):
+        item = answers.alternative(doc, labelling)
+        for span in item.spans:
+            sums[span.start, span.end, span.label_] += item.probability
+    for start, end, label, p in (*result.spans, *result.offers):
         assert p == pytest.approx(sums[start, end, label], abs=1e-9)
-    shown = {tuple(span[:3]) for span in (*found.spans, *found.offers)}
+    shown = {tuple(span[:3]) for span in (*result.spans, *result.offers)}
     # a candidate is missed only if one of its tags is unlikely
     assert {span for span, p in sums.items() if p >= 2 * LEAST and span[1] - span[0] <= 3} <= shown
     for span in pins.spans:
@@ -74,18 +74,19 @@ def test_the_worth_of_a_text_is_that_of_its_enumerated_labellings() -> None:
     pipe = model("entities")
     vocab = spacy.blank("xx").vocab
     docs = [Doc(vocab, words=text.split()) for text in ("Ada met Bo in Rome .", "is late .", "Zed")]
-    found = worth(pipe, docs)
-    assert found.tokens.tolist() == [6, 3, 1]
+    actual = worth(pipe, docs)
+    assert actual.tokens.tolist() == [6, 3, 1]
     answers = pipe.posterior(docs)
     expected = []
     for i, doc in enumerate(docs):
-        alternatives = [answers.alternative(doc, one) for one in answers.nbest(50_000)[i]]
-        expected.append(-sum(one.probability * np.log(one.probability) for one in alternatives))
+        alternatives = [answers.alternative(doc, alternative) for alternative in answers.nbest(50_000)[i]]
+        expected.append(-sum(alternative.probability * np.log(alternative.probability) for alternative in alternatives))
         best = {(s.start, s.end, s.label_) for s in alternatives[0].spans}
         wrong = sum(
-            one.probability * len(best - {(s.start, s.end, s.label_) for s in one.spans}) for one in alternatives
+            alternative.probability * len(best - {(s.start, s.end, s.label_) for s in alternative.spans})
+            for alternative in alternatives
         )
-        assert found.wrong[i] == pytest.approx(wrong, abs=1e-5)
-        there = sum(one.probability * len(one.spans) for one in alternatives)
-        assert found.missed[i] == pytest.approx(max(0, there - len(best)), abs=1e-5)
-    assert found.entropy == pytest.approx(expected, abs=1e-4)
+        assert actual.wrong[i] == pytest.approx(wrong, abs=1e-5)
+        there = sum(alternative.probability * len(alternative.spans) for alternative in alternatives)
+        assert actual.missed[i] == pytest.approx(max(0, there - len(best)), abs=1e-5)
+    assert actual.entropy == pytest.approx(expected, abs=1e-4)

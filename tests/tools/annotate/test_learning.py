@@ -53,8 +53,8 @@ def test_the_model_in_the_folder_is_that_of_fit(task: str, tmp_path: Path) -> No
     assert (tmp_path / "project" / name).read_bytes() == (tmp_path / "fit" / name).read_bytes()
     texts = sentences(40, seed=9)
     here, there = spacy.load(tmp_path / "project/model-best"), spacy.load(tmp_path / "fit/model-best")
-    for one, other in zip(here.pipe(texts), there.pipe(texts), strict=True):
-        assert one.to_json() == other.to_json()
+    for first, other in zip(here.pipe(texts), there.pipe(texts), strict=True):
+        assert first.to_json() == other.to_json()
 
 
 def test_a_trained_pipeline_goes_on_as_fit_from_it_does(tmp_path: Path) -> None:
@@ -134,8 +134,8 @@ def test_the_time_of_a_user_is_learned_and_begins_as_the_prior() -> None:
         tokens, spans, actions = rng.integers(5, 60), rng.integers(0, 8), rng.integers(1, 9)
         seconds = truth @ [1, tokens, spans, actions] + rng.normal(0, 1)
         rows.append((float(tokens), float(spans), float(actions), float(max(seconds, 0.1))))
-    found = time_model(rows)
-    assert found[1:] == pytest.approx(truth[1:], rel=0.35)
+    model = time_model(rows)
+    assert model[1:] == pytest.approx(truth[1:], rel=0.35)
     few = time_model(rows[:3])
     assert np.abs(np.log(few / PRIOR)).max() < 2
     pause = time_model([*rows[:50], (10.0, 1.0, 2.0, 4000.0)])

@@ -95,10 +95,10 @@ def test_skipped_texts_stay_away_until_undone(opened: Open) -> None:
 
 def test_two_pages_have_different_texts_and_do_not_overwrite_each_other(opened: Open) -> None:
     project = opened()
-    one, two = project.next("a"), project.next("b")
-    assert one is not None
+    first, two = project.next("a"), project.next("b")
+    assert first is not None
     assert two is not None
-    assert one.key != two.key
+    assert first.key != two.key
     with pytest.raises(ConflictError):
         project.accept("a", entry(two, 0))
     project.accept("b", entry(two, 1))
@@ -135,8 +135,8 @@ def test_a_label_that_is_added_later_can_be_used_before_the_next_training(opened
     item = project.next("a")
     assert item is not None
     assert not item.held_out
-    found, _ = project.decode(item, Pins.of({"spans": [[0, 1, "NEW"]]}, len(item.doc)))
-    assert (0, 1, "NEW") in [span[:3] for span in found.spans]
+    result, _ = project.decode(item, Pins.of({"spans": [[0, 1, "NEW"]]}, len(item.doc)))
+    assert (0, 1, "NEW") in [span[:3] for span in result.spans]
 
 
 def test_a_skipped_text_that_has_left_its_file_can_be_reopened(opened: Open, texts: Path) -> None:

@@ -92,8 +92,8 @@ def test_planted_errors_come_first_and_all_else_stays(name: str, tmp_path: Path)
     assert all(note.startswith("Annotated ") for note in shown)
     if path.suffix == ".spacy":
         docs = list(DocBin().from_disk(folder / name).get_docs(nlp.vocab))
-        found = [[(e.start, e.end, e.label_) for e in doc.ents] for doc in words_of(docs)]
-        assert found == [gold(words) for words in TEXTS]
+        ents = [[(e.start, e.end, e.label_) for e in doc.ents] for doc in words_of(docs)]
+        assert ents == [gold(words) for words in TEXTS]
         assert {token.tag_ for doc in docs for token in doc if not token.is_space} == {"T"}
     else:
         assert (folder / name).read_bytes() == make(()).encode()

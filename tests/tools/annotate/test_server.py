@@ -227,9 +227,9 @@ def test_exports_are_read_by_the_readers_of_these_formats(client: TestClient, pr
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # texts that were not complete are left out
             examples = read_gold(project.learner.nlp, path, layouts.get(name, ANNOTATIONS)).examples
-        found = [[(e.start, e.end, e.label_) for e in example.reference.ents] for example in examples]
+        ents = [[(e.start, e.end, e.label_) for e in example.reference.ents] for example in examples]
         complete = name in ("spacy", "columns")
-        assert found == (wanted if complete else wanted[:-1])
+        assert ents == (wanted if complete else wanted[:-1])
         if complete:
             assert examples[-1].reference[0].ent_iob == 0
     tasks = json.loads(client.get(f"/{TOKEN}/export/label-studio").content)

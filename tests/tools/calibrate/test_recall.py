@@ -181,8 +181,8 @@ def test_a_label_without_spans_in_the_file(model: Path, tmp_path: Path, corpus: 
 
 def test_coverage_counts_spans_whose_words_are_all_in_spans() -> None:
     gold = [[TagSpan(0, 2, "PER"), TagSpan(3, 4, "LOC")], [TagSpan(0, 1, "PER")], []]
-    found = [[TagSpan(0, 1, "LOC"), TagSpan(1, 3, "ORG")], [TagSpan(0, 1, "PER"), TagSpan(2, 3, "PER")], []]
-    result = coverage(gold, found)
+    actual = [[TagSpan(0, 1, "LOC"), TagSpan(1, 3, "ORG")], [TagSpan(0, 1, "PER"), TagSpan(2, 3, "PER")], []]
+    result = coverage(gold, actual)
     assert [(row.label, row.spans, row.recall) for row in result.labels] == [
         ("LOC", 1, 0.0), ("PER", 2, 1.0), ("all", 3, pytest.approx(2 / 3))
     ]  # fmt: skip

@@ -106,10 +106,10 @@ def initialize(nlp: Language, pipe: CRFComponent, client: Any = None) -> Objecti
         return objective
 
 
-def moved(one: CRFComponent, theta: Any, other: CRFComponent) -> Any:
+def moved(first: CRFComponent, theta: Any, other: CRFComponent) -> Any:
     """Return parameters of a model as those of another with the same features in another order."""
     target = other.crf.at(np.zeros_like(other.crf.theta))
-    carry_over(one.crf.at(theta), target)
+    carry_over(first.crf.at(theta), target)
     return target.theta
 
 
@@ -155,9 +155,9 @@ def test_objective_and_gradient_are_those_of_one_process(
     own = moved(here, theta, there)
     assert len(own) == len(theta)
     value, loss, gradient = objective.value_and_grad(theta)
-    found, found_loss, found_gradient = shared.value_and_grad(own)
+    result, found_loss, found_gradient = shared.value_and_grad(own)
     np.testing.assert_allclose(
-        [found, found_loss, shared.value(own)], [value, loss, objective.value(theta)], rtol=1e-12
+        [result, found_loss, shared.value(own)], [value, loss, objective.value(theta)], rtol=1e-12
     )
     np.testing.assert_allclose(found_gradient, moved(here, gradient, there), rtol=1e-9, atol=1e-12)
 
@@ -168,8 +168,8 @@ def test_models_are_equal(corpora: Path, client: Any) -> None:
     here.initialize(lambda: reader.stream(alone), nlp=alone)
     result = here.fit()
     nlp, there = pipeline(corpora, keep_names=True)
-    found = there.fit_on(client, nlp)
-    assert found.history[-1].report.value == pytest.approx(result.history[-1].report.value, rel=1e-9)
+    actual = there.fit_on(client, nlp)
+    assert actual.history[-1].report.value == pytest.approx(result.history[-1].report.value, rel=1e-9)
     np.testing.assert_allclose(there.crf.theta, moved(here, here.crf.theta, there), atol=1e-5)
     assert sorted(there.doc_model.feature_names) == sorted(here.doc_model.feature_names)
     assert there.doc_model.largest_names() == here.doc_model.largest_names()
@@ -275,9 +275,9 @@ def test_the_output_of_one_process(
     with files[1].open("ab") as file:
         file.write(b"\xff\n")
     address = client.scheduler.address
-    one = run("tag", model, *files, "--output one --scores")
+    result = run("tag", model, *files, "--output one --scores")
     done = run("tag", model, *files, "--output two --scores --dask", address)
-    assert (done.exit_code, done.stderr) == (3, one.stderr)
+    assert (done.exit_code, done.stderr) == (3, result.stderr)
     assert "b.txt:22: byte" in done.stderr
     assert "5 files: 110 texts, 880 tokens" in done.stdout
     assert "1 malformed line skipped" in done.stdout
@@ -304,13 +304,13 @@ def test_the_file_of_a_worker_that_dies(model: Path, tmp_path: Path, client: Any
     killer = threading.Thread(target=kill)
     killer.start()
     try:
-        found = tag(TagSettings(str(model)), files, tmp_path / "two", dask=client)
+        result = tag(TagSettings(str(model)), files, tmp_path / "two", dask=client)
     finally:
         done.set()
         killer.join()
     assert killed.is_set()
-    assert found.new == found.counts
-    assert found.new.texts == 6_100
+    assert result.new == result.counts
+    assert result.new.texts == 6_100
     assert contents(tmp_path / "two") == contents(tmp_path / "one")
 
 

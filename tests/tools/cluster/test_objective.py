@@ -30,11 +30,11 @@ class Here:
     """Shards in this process, all with the features of the whole training set."""
 
     def __init__(self, objectives: list[Objective]) -> None:
-        self._shards: list[tuple[Objective, dict[str, Any]]] = [(one, {}) for one in objectives]
+        self._shards: list[tuple[Objective, dict[str, Any]]] = [(objective, {}) for objective in objectives]
 
     def sum(self, work: Any, theta: Any) -> tuple[Any, ...]:
-        found = [work(objective, theta.copy(), memory) for objective, memory in self._shards]
-        return tuple(map(sum, zip(*found, strict=True)))
+        result = [work(objective, theta.copy(), memory) for objective, memory in self._shards]
+        return tuple(map(sum, zip(*result, strict=True)))
 
 
 def split(objective: Objective, n_shards: int) -> Distributed:
@@ -61,13 +61,13 @@ def test_values_and_gradients_are_those_of_one_process(losses: tuple[Any, ...], 
     for number, loss in enumerate(losses):
         bound = loss.bind(["A", "B", "C"], None) if hasattr(loss, "bind") else loss
         terms.append(Term(data, bound, 0.3, name=f"raw {number}"))
-    one = Objective(Linear(training.layout), terms, L2(2.0))
-    many, rng = split(one, n_shards), np.random.default_rng(0)
+    objective = Objective(Linear(training.layout), terms, L2(2.0))
+    many, rng = split(objective, n_shards), np.random.default_rng(0)
     for _ in range(2):
         theta = training.random_theta(rng)
-        expected, found = one.value_and_grad(theta), many.value_and_grad(theta)
-        assert found[:2] == pytest.approx(expected[:2], rel=1e-12)
-        np.testing.assert_allclose(found[2], expected[2], rtol=1e-9, atol=1e-12)
+        expected, value = objective.value_and_grad(theta), many.value_and_grad(theta)
+        assert value[:2] == pytest.approx(expected[:2], rel=1e-12)
+        np.testing.assert_allclose(value[2], expected[2], rtol=1e-9, atol=1e-12)
         assert many.value(theta) == pytest.approx(expected[0], rel=1e-12)
 
 
@@ -82,10 +82,10 @@ def test_online_methods_are_mixed(name: str) -> None:
     training = training_problem(
         5, n_sequences=30, loss=registry.losses.get(f"spacy_crfseq.{loss}.v1")(), regularizer=penalty
     )
-    one, gold = training.objective, training.objective.data.gold
+    item, gold = training.objective, training.objective.data.gold
 
     def learned(optimizer: Any, objective: Any) -> tuple[float, Any]:
-        state = optimizer.start(np.zeros(one.potential.size))
+        state = optimizer.start(np.zeros(item.potential.size))
         for _ in range(5):
             if optimizer.iterate(objective, state).converged:
                 break
@@ -93,11 +93,11 @@ def test_online_methods_are_mixed(name: str) -> None:
         labels = training.model(theta).posterior(training.encoded, all_allowed(3)).decode(Viterbi())
         return float((labels == gold).mean()), theta
 
-    single, _ = learned(make(seed=1), one)
-    mixed, theta = learned(Mixed(make(seed=1)), split(one, 2))
+    single, _ = learned(make(seed=1), item)
+    mixed, theta = learned(Mixed(make(seed=1)), split(item, 2))
     assert mixed > single - 0.1
     assert single > 0.8
-    np.testing.assert_array_equal(learned(Mixed(make(seed=1)), split(one, 2))[1], theta)
+    np.testing.assert_array_equal(learned(Mixed(make(seed=1)), split(item, 2))[1], theta)
 
 
 def test_a_mean_change_is_larger_where_more_shards_have_a_feature() -> None:

@@ -43,8 +43,8 @@ def write(folder: Path, text: str, name: str = "train.conll") -> Path:
 
 
 def texts(report: Report, severity: str) -> str:
-    found = [finding for finding in report.findings if finding.severity == severity]
-    return "\n".join(line for finding in found for line in (finding.text, *finding.places))
+    result = [finding for finding in report.findings if finding.severity == severity]
+    return "\n".join(line for finding in result for line in (finding.text, *finding.places))
 
 
 @pytest.fixture
@@ -62,9 +62,9 @@ def look(tmp_path: Path) -> Callable[..., Report]:
 ])  # fmt: skip
 def test_causes_are_named(content: str, columns: str, said: str, run: Run, tmp_path: Path) -> None:
     (tmp_path / "t.conll").write_text(content, encoding="utf8")
-    found = run("debug-data", tmp_path / "t.conll", *(["--columns", columns] if columns else []))
-    assert found.exit_code == 1
-    assert said in " ".join((found.stdout + found.stderr).split())
+    result = run("debug-data", tmp_path / "t.conll", *(["--columns", columns] if columns else []))
+    assert result.exit_code == 1
+    assert said in " ".join((result.stdout + result.stderr).split())
 
 
 def test_counts(look: Callable[..., Report]) -> None:
@@ -299,12 +299,12 @@ corpora = st.lists(tokens, min_size=1, max_size=12)
 
 
 def sentences(corpus: list[list[tuple[str, str]]]) -> list[Sentence]:
-    found, line = [], 1
+    result, line = [], 1
     for rows in corpus:
         words, tags = [word for word, _ in rows], [tag for _, tag in rows]
-        found.append(Sentence(words, {"ent": tags}, None, line, 0, {}))
+        result.append(Sentence(words, {"ent": tags}, None, line, 0, {}))
         line += len(rows) + 1
-    return found
+    return result
 
 
 def count_all(corpus: list[list[tuple[str, str]]]) -> CorpusCounts:
@@ -315,9 +315,9 @@ def count_all(corpus: list[list[tuple[str, str]]]) -> CorpusCounts:
 def test_counts_of_a_part(corpus: list[list[tuple[str, str]]]) -> None:
     part = count_all(corpus)
     column = part.columns["ent"]
-    known = [["O" if tag == "-" else tag for _, tag in rows] for rows in corpus]
-    assert column.labels == Counter(span.label for tags in known for span in decode_lenient(tags))
-    assert column.invalid.count == sum(find_invalid(tags, "IOB2") is not None for tags in known)
+    plain = [["O" if tag == "-" else tag for _, tag in rows] for rows in corpus]
+    assert column.labels == Counter(span.label for tags in plain for span in decode_lenient(tags))
+    assert column.invalid.count == sum(find_invalid(tags, "IOB2") is not None for tags in plain)
     assert column.n_known == sum(tag != "-" for rows in corpus for _, tag in rows)
     words = [tuple(word for word, _ in rows) for rows in corpus]
     assert part.repeated == len(words) - len(set(words))
@@ -461,8 +461,8 @@ def test_gold_spans_that_the_tokenizer_of_the_config_loses_are_counted(run: Run,
 def test_many_labels_are_told_with_what_to_do(run: Run, tmp_path: Path) -> None:
     rows = [f"w{i} T{i % 210}\n" for i in range(420)] + ["x RARE\n"]
     (tmp_path / "t.conll").write_text("".join(rows) + "\n")
-    found = run("debug-data", tmp_path / "t.conll", "--columns word,tag")
-    assert "tag: 211 labels, 1 of them once. Training takes time that grows with the square" in found.output
+    result = run("debug-data", tmp_path / "t.conll", "--columns word,tag")
+    assert "tag: 211 labels, 1 of them once. Training takes time that grows with the square" in result.output
     (said,) = (text for _, text, *_ in Component(300, 9, [], [], None).findings("crf_tagger") if "labels" in text)
     assert said.startswith("crf_tagger: 300 labels.")
     cost = TrainingCost(4, False, 38.5, 9, 9)

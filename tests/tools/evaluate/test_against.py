@@ -35,7 +35,7 @@ def done(models: tuple[Path, Path], corpus: Corpus) -> Compared:
 
 
 def named(done: Compared, name: str) -> Comparison:
-    return next(one for one in done.components if one.name == name)
+    return next(component for component in done.components if component.name == name)
 
 
 def test_scores_are_those_of_each_alone(done: Compared, models: tuple[Path, Path], corpus: Corpus) -> None:
@@ -51,23 +51,23 @@ def test_scores_are_those_of_each_alone(done: Compared, models: tuple[Path, Path
 
 
 def test_changes_are_counted_text_by_text(done: Compared, models: tuple[Path, Path], corpus: Corpus) -> None:
-    found = []
+    collected = []
     for model in models:
         nlp = spacy.load(model)
         examples = list(read_examples(nlp, corpus.dev, "conll2003"))
         docs = list(nlp.pipe([example.predicted for example in examples]))
-        found.append([{(ent.start, ent.end, ent.label_) for ent in doc.ents} for doc in docs])
+        collected.append([{(ent.start, ent.end, ent.label_) for ent in doc.ents} for doc in docs])
     gold = [{(ent.start, ent.end, ent.label_) for ent in example.reference.ents} for example in examples]
-    one = named(done, "crf_ner")
-    assert one.only_first == sum(len(g & a - b) for g, a, b in zip(gold, *found, strict=True))
-    assert one.only_second == sum(len(g & b - a) for g, a, b in zip(gold, *found, strict=True)) > 0
-    assert one.texts_second == sum(a != g == b for g, a, b in zip(gold, *found, strict=True)) > 0
-    fewer = {i + 1: len(g ^ a) - len(g ^ b) for i, (g, a, b) in enumerate(zip(gold, *found, strict=True))}
-    changes = {change.number: change.fewer for change in (*one.better, *one.worse)}
+    component = named(done, "crf_ner")
+    assert component.only_first == sum(len(g & a - b) for g, a, b in zip(gold, *collected, strict=True))
+    assert component.only_second == sum(len(g & b - a) for g, a, b in zip(gold, *collected, strict=True)) > 0
+    assert component.texts_second == sum(a != g == b for g, a, b in zip(gold, *collected, strict=True)) > 0
+    fewer = {i + 1: len(g ^ a) - len(g ^ b) for i, (g, a, b) in enumerate(zip(gold, *collected, strict=True))}
+    changes = {change.number: change.fewer for change in (*component.better, *component.worse)}
     assert changes == {number: n for number, n in fewer.items() if n}
-    assert [change.fewer for change in one.better] == sorted((n for n in fewer.values() if n > 0), reverse=True)
-    change = one.better[0]
-    g, a, b = gold[change.number - 1], found[0][change.number - 1], found[1][change.number - 1]
+    assert [change.fewer for change in component.better] == sorted((n for n in fewer.values() if n > 0), reverse=True)
+    change = component.better[0]
+    g, a, b = gold[change.number - 1], collected[0][change.number - 1], collected[1][change.number - 1]
     assert set(change.odd) == (g | a | b) - (g & a & b)
 
 

@@ -41,10 +41,10 @@ def test_numbers_equal_spacys(trained: Path, corpus: Any) -> None:
     assert metrics["tokens"] == sum(len(example.reference) for example in examples)
     assert metrics["tokens_per_second"] == pytest.approx(metrics["tokens"] / metrics["seconds"])
     assert 0 < metrics["token_label_acc"] < 1
-    found = list(nlp.pipe(example.predicted for example in examples))
+    result = list(nlp.pipe(example.predicted for example in examples))
     right = [
         [a.tag_ for a in example.reference] == [b.tag_ for b in doc]
-        for example, doc in zip(examples, found, strict=True)
+        for example, doc in zip(examples, result, strict=True)
     ]
     assert metrics["tag_sequence_acc"] == sum(right) / len(right)
     for name in ("ents_f", "spans_chunks_f"):
@@ -58,8 +58,8 @@ def test_seen_and_unseen(trained: Path, corpus: Any, tmp_path: Path) -> None:
     metrics, shown, _ = evaluate(trained / "model-best", corpus.dev, "conll2003", corpus=tmp_path / "few.conll")
     for name, score in {"tag": "tag_acc", "chunk": "spans_chunks_f", "ent": "ents_f"}.items():
         rows = metrics["seen"][name].values()
-        right, found, gold = (sum(row[part] for row in rows) for part in ("right", "found", "gold"))
-        assert 2 * right / (found + gold) == pytest.approx(metrics[score])
+        right, result, gold = (sum(row[part] for row in rows) for part in ("right", "found", "gold"))
+        assert 2 * right / (result + gold) == pytest.approx(metrics[score])
         assert metrics["seen"][name]["unseen, with an unseen word"]["gold"] > 0
     assert shown.count("with an unseen word: precision:") == 3
 
@@ -248,13 +248,13 @@ def test_find_threshold(trained: Path, corpus: Corpus, tmp_path: Path) -> None:
     done = CliRunner().invoke(app, [*map(str, command)])
     assert done.exit_code == 0, done.output + repr(done.exception)
     rows = [line.split() for line in done.stdout.splitlines() if line[:2] in ("0.", "1.")]
-    found = {float(threshold): float(value) for threshold, value in rows}
+    actual = {float(threshold): float(value) for threshold, value in rows}
     expected = {}
     for threshold in (0.0, 0.5, 1.0):
         pipe.cfg["threshold"] = threshold
         expected[threshold] = nlp.evaluate(list(DocCorpus(dev)(nlp)))["ents_f"]
-    assert found == pytest.approx(expected, abs=6e-4)
-    assert len(set(found.values())) > 2
+    assert actual == pytest.approx(expected, abs=6e-4)
+    assert len(set(actual.values())) > 2
     assert f"Best threshold: {max(expected, key=expected.__getitem__)} " in done.stdout
 
 

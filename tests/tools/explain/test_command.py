@@ -23,11 +23,11 @@ def tokens_of(html: str) -> list[str]:
 def test_a_text(run: Run, trained: Path, component: str) -> None:
     model = trained / "model-best"
     result = worked(run("explain", model, TEXT, "--component", component))
-    (found,) = explain(model, TEXT, component=component).texts
+    (actual,) = explain(model, TEXT, component=component).texts
     heads = re.findall(r"^(\S+)  (\S+) [<>]?\d\.\d\d   (.*)$", result.stdout, re.MULTILINE)
     words, labels, _ = zip(*heads, strict=True)
-    assert (list(words), list(labels)) == (found.explanation.words, found.explanation.labels)
-    assert [rest for *_, rest in heads] == [one.against_rival() for one in found.explanation.tokens]
+    assert (list(words), list(labels)) == (actual.explanation.words, actual.explanation.labels)
+    assert [rest for *_, rest in heads] == [token.against_rival() for token in actual.explanation.tokens]
     shown = re.findall(r"^ +([+-]\d+\.\d\d)  ([#█]*) +(\S.*)$", result.stdout, re.MULTILINE)
     assert len(shown) == 6 * len(heads)  # five, and the sum of the others
 
@@ -38,16 +38,16 @@ def test_json(run: Run, trained: Path, tmp_path: Path) -> None:
     first, second = json.loads(result.stdout)
     assert (first["text"], first["line"], second["line"]) == (TEXT, 1, 3)
     assert first["words"] == TEXT.split()
-    for one in first["tokens"]:
-        assert sum(c["difference"] for c in one["contributions"]) == pytest.approx(one["margin"])
-        own = [c["weight"] for c in one["contributions"] if c["token"] == one["token"]]
-        assert sum(own) == pytest.approx(one["score"])
-    assert sum(one["score"] for one in first["tokens"]) == pytest.approx(first["score"])
+    for token in first["tokens"]:
+        assert sum(c["difference"] for c in token["contributions"]) == pytest.approx(token["margin"])
+        own = [c["weight"] for c in token["contributions"] if c["token"] == token["token"]]
+        assert sum(own) == pytest.approx(token["score"])
+    assert sum(token["score"] for token in first["tokens"]) == pytest.approx(first["score"])
     both = run("explain", trained / "model-best", TEXT, "-p crf_ner --json -o", tmp_path / "page.html")
     assert json.loads(both.stdout) == [first]
     assert (tmp_path / "page.html").exists()
     few = run("explain", trained / "model-best", TEXT, "-p crf_ner --json -n 2")
-    assert {len(one["contributions"]) for one in json.loads(few.stdout)[0]["tokens"]} == {2}
+    assert {len(token["contributions"]) for token in json.loads(few.stdout)[0]["tokens"]} == {2}
 
 
 def test_a_page(run: Run, trained: Path, tmp_path: Path) -> None:
@@ -56,13 +56,13 @@ def test_a_page(run: Run, trained: Path, tmp_path: Path) -> None:
     result = run("explain", trained / "model-best", tmp_path / "texts.txt", "-p crf_ner -n 2 -o", out)
     assert f"Saved {out}: 2 texts" in result.stdout
     html = out.read_text(encoding="utf8")
-    found = Page(html)
+    page = Page(html)
     assert tokens_of(html)[:7] == TEXT.split()
-    assert found.seen.count("article") == len(tokens_of(html))  # a card for each
-    assert all(link.startswith("#t") for link in found.links)
-    for link in found.links:
+    assert page.seen.count("article") == len(tokens_of(html))  # a card for each
+    assert all(link.startswith("#t") for link in page.links)
+    for link in page.links:
         assert f'id="{link[1:]}"' in html
-    assert html.count('<li class="for"') + html.count('<li class="against"') == 2 * found.seen.count("article")
+    assert html.count('<li class="for"') + html.count('<li class="against"') == 2 * page.seen.count("article")
     assert "<b> &" not in html
     sizes = [float(size) for size in re.findall(r"--size: ([0-9.]+)%", html)]
     assert max(sizes) == 50.0
@@ -72,8 +72,8 @@ def test_a_page(run: Run, trained: Path, tmp_path: Path) -> None:
 def test_sure_tokens_are_folded(run: Run, trained: Path, tmp_path: Path) -> None:
     """Their cards are in a part to unfold, unless they were asked for."""
     out, text = tmp_path / "page.html", "Ada sees Xq a Xq Oslo Xq ."
-    (found,) = explain(trained / "model-best", text, component="crf_ner").texts
-    sure = [one.probability >= SURE for one in found.explanation.tokens]
+    (result,) = explain(trained / "model-best", text, component="crf_ner").texts
+    sure = [token.probability >= SURE for token in result.explanation.tokens]
     assert set(sure) == {True, False}
     worked(run("explain", trained / "model-best", text, "-p crf_ner -o", out))
     html = out.read_text(encoding="utf8")
@@ -89,9 +89,9 @@ def test_a_terminal_only_names_tokens_that_are_surely_outside(
     trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ["explain", str(trained / "model-best"), TEXT, "-p", "crf_ner"]
-    (found,) = explain(trained / "model-best", TEXT, component="crf_ner").texts
-    sure = [one for one in found.explanation.tokens if one.label == "O" and one.probability >= 0.95]
-    told = [one for one in found.explanation.tokens if one not in sure]
+    (result,) = explain(trained / "model-best", TEXT, component="crf_ner").texts
+    sure = [token for token in result.explanation.tokens if token.label == "O" and token.probability >= 0.95]
+    told = [token for token in result.explanation.tokens if token not in sure]
     assert sure
     assert told
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)

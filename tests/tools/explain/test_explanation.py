@@ -61,15 +61,15 @@ def largest_deviation(pipe: CRFComponent, docs: Iterable[Doc], n_tokens: int) ->
         labels = answers.all_labels
 
         worst = max(worst, abs(explanation.score - path_score(scores, offsets, labels)))
-        for one in explanation.tokens:
-            worst = max(worst, abs(one.score - token_score(scores, offsets, labels, one.token)))
-            if one.margin < inf and one.token % 4 == 0:
+        for here in explanation.tokens:
+            worst = max(worst, abs(here.score - token_score(scores, offsets, labels, here.token)))
+            if here.margin < inf and here.token % 4 == 0:
                 rival = labels.copy()
-                for token, label in {**one.changes, one.token: one.rival}.items():
+                for token, label in {**here.changes, here.token: here.rival}.items():
                     rival[token] = answers.tags.index(label)
                 difference = path_score(scores, offsets, labels) - path_score(scores, offsets, rival)
-                worst = max(worst, abs(one.margin - difference))
-                assert sum(c.difference for c in one.contributions) == pytest.approx(one.margin)
+                worst = max(worst, abs(here.margin - difference))
+                assert sum(c.difference for c in here.contributions) == pytest.approx(here.margin)
         left -= len(chosen)
         if not left:
             return worst
@@ -149,17 +149,17 @@ def test_labels_rivals_and_probabilities_are_those_of_the_posterior(ner: Languag
     assert explanation.words == [token.text for token in doc]
     assert explanation.labels == [pipe.tags[label] for label in answers.all_labels]
     assert explanation.probability == pytest.approx(np.exp(answers.log_probabilities()[0]))
-    for t, one in enumerate(explanation.tokens):
+    for t, here in enumerate(explanation.tokens):
         first, second = np.argsort(-marginals[t])[:2]
-        assert (one.token, one.text) == (t, doc[t].text)
-        assert (one.label, one.rival) == (pipe.tags[first], pipe.tags[second])
-        assert one.probability == pytest.approx(marginals[t, first])
-        assert one.probability == explanation.probabilities[t]
-        assert one.rival_probability == pytest.approx(marginals[t, second])
-        assert one.margin > 0
-        sizes = [abs(c.difference) for c in one.contributions]
+        assert (here.token, here.text) == (t, doc[t].text)
+        assert (here.label, here.rival) == (pipe.tags[first], pipe.tags[second])
+        assert here.probability == pytest.approx(marginals[t, first])
+        assert here.probability == explanation.probabilities[t]
+        assert here.rival_probability == pytest.approx(marginals[t, second])
+        assert here.margin > 0
+        sizes = [abs(c.difference) for c in here.contributions]
         assert sizes == sorted(sizes, reverse=True)
-    assert explanation.score == pytest.approx(sum(one.score for one in explanation.tokens))
+    assert explanation.score == pytest.approx(sum(here.score for here in explanation.tokens))
 
 
 def test_a_rival_takes_its_neighbours_along(ner: Language) -> None:
@@ -193,14 +193,14 @@ def test_names() -> None:
     pipe = helpers.pipe_of(nlp)
     assert not pipe.doc_model.feature_names
     doc = Doc(nlp.vocab, words=["Anna", "saw", "Zürich"], tags=["NNP", "VBD", "NNP"], pos=["PROPN", "VERB", "PROPN"])
-    found = [
+    result = [
         (
-            {c.name for c in one.contributions if c.token == one.token and c.kind in ("unigram", "bigram")},
-            set(one.unknown),
+            {c.name for c in token.contributions if c.token == token.token and c.kind in ("unigram", "bigram")},
+            set(token.unknown),
         )
-        for one in explain(pipe, doc).tokens
+        for token in explain(pipe, doc).tokens
     ]
-    (first, _), (second, new_second), (third, new_third) = found
+    (first, _), (second, new_second), (third, new_third) = result
     assert {"LOWER[-1]=_B-1", "SUFFIX2[0]=na", "LOWER[-1]|LOWER[0]=_B-1|anna", "IS_TITLE[0]=1"} <= first
     assert not any("TAG[0]=" in name and "|" not in name for name in first)  # no label comes before it
     assert {"LOWER[-1]=anna", "TAG[0]=VBD", "VOWELS[1]=i"} <= second
@@ -208,8 +208,8 @@ def test_names() -> None:
     assert new_second == {"LOWER[-1]|LOWER[0]=anna|saw", "TAG[1]|TAG[0]=NNP|VBD", "POS[0]=VERB"}
     assert {"LOWER[-1]=saw", "TAG[1]|TAG[0]=_B+1|NNP"} <= third
     assert new_third == {"LOWER[-1]|LOWER[0]=saw|zürich", "POS[0]=PROPN"}
-    for known, unknown in found:
-        assert not known & unknown
+    for kept, unknown in result:
+        assert not kept & unknown
 
 
 def test_preset_entities(ner: Language) -> None:
@@ -264,14 +264,14 @@ def test_active_attributes_are_those_of_the_encoder() -> None:
     for block, active, ids, templates in zip(
         blocks, active_of(training), encoded, (TEMPLATES, BIGRAM_TEMPLATES), strict=True
     ):
-        found: list[list[int]] = [[] for _ in range(training.encoded.n_tokens)]
-        names: list[set[str]] = [set() for _ in found]
-        for one in active:
-            of_template = names_of(block.plan, one.template, one.values, training.vocabulary.text_of)
-            for token, attribute, name in zip(one.tokens.tolist(), one.features.tolist(), of_template, strict=True):
-                found[token].append(attribute)
+        actual: list[list[int]] = [[] for _ in range(training.encoded.n_tokens)]
+        names: list[set[str]] = [set() for _ in actual]
+        for sets in active:
+            of_template = names_of(block.plan, sets.template, sets.values, training.vocabulary.text_of)
+            for token, attribute, name in zip(sets.tokens.tolist(), sets.features.tolist(), of_template, strict=True):
+                actual[token].append(attribute)
                 names[token].add(name)
-        assert [sorted(attributes) for attributes in found] == ids_of_tokens(ids)
+        assert [sorted(attributes) for attributes in actual] == ids_of_tokens(ids)
         expected = [
             set(token)
             for sentence in training.sentences
@@ -290,15 +290,15 @@ def test_the_best_labelling_with_a_label(seed: int, masked: float, shared: bool)
     best = BestThrough(problem.scores, offsets)
     fixed = np.zeros(n_tokens, np.int32)
     for first, last in pairwise(offsets.tolist()):
-        one = reference.sequence(problem.scores, first, last)
+        sequence = reference.sequence(problem.scores, first, last)
         paths = reference.all_paths(last - first, 3)
-        values = reference.all_path_scores(one, paths)
+        values = reference.all_path_scores(sequence, paths)
         for t, label in product(range(first, last), range(3)):
             expected = values[paths[:, t - first] == label].max()
             assert best.scores[t, label] == pytest.approx(expected)
             if expected > -np.inf:
-                found = best.labelling(t, label, fixed)
-                assert found[t] == label
-                assert reference.path_score(one, found[first:last].tolist()) == pytest.approx(expected)
-                assert not found[:first].any()
-                assert not found[last:].any()
+                actual = best.labelling(t, label, fixed)
+                assert actual[t] == label
+                assert reference.path_score(sequence, actual[first:last].tolist()) == pytest.approx(expected)
+                assert not actual[:first].any()
+                assert not actual[last:].any()

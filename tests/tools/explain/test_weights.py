@@ -22,8 +22,8 @@ PAIRS = {
 }
 
 
-def weights_of(found: ModelWeights) -> list[NamedWeight]:
-    return [one for group in found.groups for one in (*group.positive, *group.negative)]
+def weights_of(shown: ModelWeights) -> list[NamedWeight]:
+    return [weight for group in shown.groups for weight in (*group.positive, *group.negative)]
 
 
 def stored(folder: Path, **config: Any) -> tuple[Path, Language]:
@@ -60,35 +60,35 @@ def test_names_that_are_found_are_those_that_are_kept(model: Path, named: tuple[
         assert group.title == pipe.tags[label]
         state = pipe.crf.views.unigrams.reshape(-1, len(pipe.tags))[:, label]
         expected = {name: w for name, w in zip(pipe.doc_model.feature_names, state.tolist(), strict=False) if w}
-        both = [one for one in (*group.positive, *group.negative) if not one.before]
-        assert {one.attribute: one.weight for one in both} == expected
+        both = [weight for weight in (*group.positive, *group.negative) if not weight.before]
+        assert {weight.attribute: weight.weight for weight in both} == expected
     assert kept.advice() == ""
-    for found in (alone, helped):
-        pairs = list(zip(weights_of(found), weights_of(kept), strict=True))
-        assert [one.weight for one, _ in pairs] == [other.weight for _, other in pairs]
-        missing = {other.attribute for one, other in pairs if not one.known}
-        assert {one.attribute for one, _ in pairs if one.known} == {
-            other.attribute for one, other in pairs if one.known
+    for actual in (alone, helped):
+        pairs = list(zip(weights_of(actual), weights_of(kept), strict=True))
+        assert [weight.weight for weight, _ in pairs] == [other.weight for _, other in pairs]
+        missing = {other.attribute for weight, other in pairs if not weight.known}
+        assert {weight.attribute for weight, _ in pairs if weight.known} == {
+            other.attribute for weight, other in pairs if weight.known
         }
-        assert bool(missing) == bool(found.advice())
-        if found is alone:
+        assert bool(missing) == bool(actual.advice())
+        if actual is alone:
             assert missing
             assert all(name.startswith("LOWER[-1]|LOWER[0]=") for name in missing)
-            assert {one.attribute for one, _ in pairs if not one.known} == {f"LOWER[-1]|LOWER[0] {NAMELESS}"}
+            assert {weight.attribute for weight, _ in pairs if not weight.known} == {f"LOWER[-1]|LOWER[0] {NAMELESS}"}
         else:
             assert not missing
 
 
 def test_the_terminal(run: Run, model: Path, texts: Path) -> None:
     result = worked(run("explain", model, "-n 3"))
-    found = explain_model(str(model), number=3)
-    assert [line for line in result.stdout.splitlines() if line in found.labels] == found.labels
-    first = found.groups[0]
+    weights = explain_model(str(model), number=3)
+    assert [line for line in result.stdout.splitlines() if line in weights.labels] == weights.labels
+    first = weights.groups[0]
     line = result.stdout.splitlines()[2]
     assert line.split()[:2] == [f"{first.positive[0].weight:+.3f}", first.positive[0].attribute]
     assert f"{first.negative[0].weight:+.3f}  {first.negative[0].attribute}" in line
     assert "Transitions, from the label of the row" in result.stdout
-    rows = [row.template for row in found.templates if row.template]
+    rows = [row.template for row in weights.templates if row.template]
     assert [line.split()[0] for line in result.stdout.splitlines() if line.split("  ")[0] in rows] == rows[:-1]
     assert "SHAPE[0] (with the label before)" in result.stdout
     assert "have no name" in run("explain", model, "-n 50").stdout
@@ -96,50 +96,50 @@ def test_the_terminal(run: Run, model: Path, texts: Path) -> None:
 
 
 def test_one_template(run: Run, model: Path) -> None:
-    found = explain_model(str(model), template="LOWER[-1..0]", number=4)
-    assert [group.title for group in found.groups] == ["LOWER[-1]", "LOWER[0]"]
-    for group in found.groups:
-        assert all(one.attribute.startswith(f"{group.title}=") for one in (*group.positive, *group.negative))
+    weights = explain_model(str(model), template="LOWER[-1..0]", number=4)
+    assert [group.title for group in weights.groups] == ["LOWER[-1]", "LOWER[0]"]
+    for group in weights.groups:
+        assert all(weight.attribute.startswith(f"{group.title}=") for weight in (*group.positive, *group.negative))
     result = run("explain", model, "--template SHAPE -n 4")
     (group,) = explain_model(str(model), template="SHAPE", number=4).groups
-    assert all(one.before for one in group.positive)
+    assert all(weight.before for weight in group.positive)
     best = group.positive[0]
     assert f"{best.attribute}  {best.before} -> {best.label}" in result.stdout
     (only,) = explain_model(str(model), template="LOWER[-1]", label="B-NP").groups
-    assert {one.label for one in (*only.positive, *only.negative)} == {"B-NP"}
+    assert {weight.label for weight in (*only.positive, *only.negative)} == {"B-NP"}
 
 
 def test_transitions(run: Run, named: tuple[Path, Language]) -> None:
-    found = explain_model(str(named[0]))
+    weights = explain_model(str(named[0]))
     views = helpers.pipe_of(named[1]).crf.views
-    n = len(found.labels)
-    assert found.transitions is not None
-    np.testing.assert_array_equal(found.transitions[:n, :n], views.transitions)
-    np.testing.assert_array_equal(found.transitions[n, :n], views.start)
-    np.testing.assert_array_equal(found.transitions[:n, n], views.end)
-    assert np.isnan(found.transitions[n, n])
+    n = len(weights.labels)
+    assert weights.transitions is not None
+    np.testing.assert_array_equal(weights.transitions[:n, :n], views.transitions)
+    np.testing.assert_array_equal(weights.transitions[n, :n], views.start)
+    np.testing.assert_array_equal(weights.transitions[:n, n], views.end)
+    assert np.isnan(weights.transitions[n, n])
     message = json.loads(run("explain", named[0], "--json").stdout)
-    assert message["transitions"]["start"] == dict(zip(found.labels, views.start.tolist(), strict=True))
-    assert message["transitions"]["O"]["end"] == views.end[found.labels.index("O")]
+    assert message["transitions"]["start"] == dict(zip(weights.labels, views.start.tolist(), strict=True))
+    assert message["transitions"]["O"]["end"] == views.end[weights.labels.index("O")]
 
 
 def test_json(run: Run, model: Path, tmp_path: Path) -> None:
     message = json.loads(run("explain", model, "-n 2 --json").stdout)
-    found = explain_model(str(model), number=2)
-    assert list(message["weights"]) == found.labels
-    first = message["weights"][found.labels[0]]["positive"][0]
-    assert first == found.groups[0].positive[0]._asdict()
+    weights = explain_model(str(model), number=2)
+    assert list(message["weights"]) == weights.labels
+    first = message["weights"][weights.labels[0]]["positive"][0]
+    assert first == weights.groups[0].positive[0]._asdict()
     both = run("explain", model, "-n 2 --json --output", tmp_path / "page.html")
     assert json.loads(both.stdout) == message
     assert (tmp_path / "page.html").exists()
-    assert [row["template"] for row in message["templates"]] == [row.template for row in found.templates]
+    assert [row["template"] for row in message["templates"]] == [row.template for row in weights.templates]
     out = tmp_path / "page.html"
     worked(run("explain", model, "--output", out), f"Saved {out}")
     html = out.read_text(encoding="utf8")
-    found = explain_model(str(model), number=15)
-    for words in ("Transitions", "Weights by template", "<svg", *found.labels):
+    weights = explain_model(str(model), number=15)
+    for words in ("Transitions", "Weights by template", "<svg", *weights.labels):
         assert words in html
-    assert Page(html).seen.count("h2") == 2 + len(found.labels)
+    assert Page(html).seen.count("h2") == 2 + len(weights.labels)
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
@@ -161,9 +161,9 @@ def test_a_model_keeps_the_names_of_its_largest_weights(run: Run, trained: Path)
     """With nothing said, all weights that the page and the terminal show have names, and the file stays small."""
     model = trained / "model-best"
     for name in ("crf_tagger", "crf_chunker", "crf_ner"):
-        found = explain_model(str(model), component=name, number=15)
-        assert any("|" in one.attribute for one in weights_of(found))
-        assert found.advice() == ""
+        weights = explain_model(str(model), component=name, number=15)
+        assert any("|" in weight.attribute for weight in weights_of(weights))
+        assert weights.advice() == ""
         assert "have no name" not in worked(run("explain", model, "-p", name)).stdout
     pipe = helpers.pipe_of(spacy.load(model), "crf_ner")
     names = pipe.doc_model.largest_names()

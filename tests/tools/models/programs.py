@@ -86,7 +86,7 @@ def docs_of(nlp: Language, factory: str) -> list[Doc]:
 
 def exported(nlp: Language, path: Path, factory: str, docs: list[Doc] | None = None) -> Any:
     """Write the last component to a file, and return what was written."""
-    found = docs_of(nlp, factory) if docs is None else docs
-    model = exported_model(pipe_of(nlp), found, wapiti=".wapiti" in path.suffixes)
+    result = docs_of(nlp, factory) if docs is None else docs
+    model = exported_model(pipe_of(nlp), result, wapiti=".wapiti" in path.suffixes)
     assert write_exported(path, model)[0] == path
     return model

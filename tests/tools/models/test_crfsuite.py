@@ -116,7 +116,9 @@ def test_a_new_component_starts_from_an_imported_model(model: Path) -> None:
         np.testing.assert_allclose(pipe.marginals(doc), expected, atol=1e-9)
     pipe.fit()
     label = pipe.tags.index("B-X")
-    assert sum(pipe.marginals(doc)[:, label].sum() for doc in docs) > sum(one[:, label].sum() for one in before)
+    assert sum(pipe.marginals(doc)[:, label].sum() for doc in docs) > sum(
+        marginals[:, label].sum() for marginals in before
+    )
 
 
 def test_an_imported_model_reads_noted_attributes(model: Path) -> None:
@@ -146,20 +148,20 @@ def test_an_estimator_becomes_a_component(module: str) -> None:
     nlp, pipe = imported(model_of(crf.fit(X, y)))
     for words in sequences(rng, 10):
         expected = crf.predict_marginals([[attributes(words, i) for i in range(len(words))]])[0]
-        found = pipe.marginals(Doc(nlp.vocab, words=words)).tolist()
-        for one, other in zip(found, expected, strict=True):
-            assert dict(zip(pipe.tags, one, strict=True)) == pytest.approx(other, abs=1e-4)
+        marginals = pipe.marginals(Doc(nlp.vocab, words=words)).tolist()
+        for first, other in zip(marginals, expected, strict=True):
+            assert dict(zip(pipe.tags, first, strict=True)) == pytest.approx(other, abs=1e-4)
 
 
 def test_items_are_those_of_python_crfsuite() -> None:
     for words in sequences(np.random.default_rng(3), 20):
-        found = [CRFsuiteItems(attributes)(words, i) for i in range(len(words))]
-        mine = [dict((name, 1.0) if isinstance(name, str) else name for name in names) for names in found]
+        result = [CRFsuiteItems(attributes)(words, i) for i in range(len(words))]
+        mine = [dict((name, 1.0) if isinstance(name, str) else name for name in names) for names in result]
         theirs = pycrfsuite.ItemSequence([attributes(words, i) for i in range(len(words))]).items()
-        for one, other in zip(mine, theirs, strict=True):
-            assert one.keys() == {name for name, value in other.items() if value}
+        for first, other in zip(mine, theirs, strict=True):
+            assert first.keys() == {name for name, value in other.items() if value}
             once = {name: value for name, value in other.items() if value and name[-1] != "x" and name != "before:word"}
-            assert {name: one[name] for name in once} == once  # `items` shows one of several values
+            assert {name: first[name] for name in once} == once  # `items` shows one of several values
     assert CRFsuiteItems(lambda sentence, i: ["a", "a", "b", ("c", 0.5), ("d", {"e"})])([], 0) == [
         ("a", 2.0), "b", ("c", 0.5), "d:e",
     ]  # fmt: skip
@@ -190,8 +192,8 @@ def test_crfsuite_gives_the_answers_of_an_exported_component(factory: str, keep_
     for doc, labels, marginals in zip(docs, answers.labels, answers.marginals(), strict=True):
         columns = {"TAG": [token.tag_ for token in doc]} if factory == "crf_chunker" else {}
         assert tagger.tag(other.items([token.text for token in doc], **columns)) == [pipe.tags[y] for y in labels]
-        found = [[tagger.marginal(tag, i) for tag in pipe.tags] for i in range(len(doc))]
-        np.testing.assert_allclose(found, marginals, atol=1e-9)
+        result = [[tagger.marginal(tag, i) for tag in pipe.tags] for i in range(len(doc))]
+        np.testing.assert_allclose(result, marginals, atol=1e-9)
     if factory == "crf_chunker":
         with pytest.raises(ValueError, match="give TAG, one value for each of the 1 words"):
             other.items(["Anna"])
@@ -219,9 +221,9 @@ def test_noted_attributes_with_values_are_exported(tmp_path: Path) -> None:
     tagger.open(str(tmp_path / "model.crfsuite"))
     pipe = pipe_of(nlp)
     for doc, marginals in zip(docs, pipe.posterior(docs).marginals(), strict=True):
-        tagger.set([dict((one, 1.0) if isinstance(one, str) else one for one in names) for names in noted(doc)])
-        found = [[tagger.marginal(tag, i) for tag in pipe.tags] for i in range(len(doc))]
-        np.testing.assert_allclose(found, marginals, atol=1e-9)
+        tagger.set([dict((name, 1.0) if isinstance(name, str) else name for name in names) for names in noted(doc)])
+        result = [[tagger.marginal(tag, i) for tag in pipe.tags] for i in range(len(doc))]
+        np.testing.assert_allclose(result, marginals, atol=1e-9)
     with pytest.raises(DataError, match="in none of the texts"):
         exported_model(pipe, docs[:1], wapiti=False)
 
@@ -278,8 +280,8 @@ def test_words_that_look_like_parts_of_names(keep_names: bool, tmp_path: Path) -
     marginals = pipe.posterior([Doc(nlp.vocab, words) for words in texts]).marginals()
     for words, rows in zip(texts, marginals, strict=True):
         tagger.set(other.items(words))
-        found = [[tagger.marginal(tag, i) for tag in pipe.tags] for i in range(len(words))]
-        np.testing.assert_allclose(found, rows, atol=1e-9)
+        result = [[tagger.marginal(tag, i) for tag in pipe.tags] for i in range(len(words))]
+        np.testing.assert_allclose(result, rows, atol=1e-9)
 
 
 @given(text=st.text(min_size=1, max_size=8) | st.sampled_from(["Élan", "B2B", "x" * 120, "ⅧⅧ", "Ⓐ", "—", "McDonald's"]))

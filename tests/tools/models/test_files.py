@@ -46,13 +46,13 @@ class Files(NamedTuple):
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
     pycrfsuite = pytest.importorskip("pycrfsuite")
-    found = Files(*(tmp_path_factory.mktemp("models") / f"model.{name}" for name in ("crfsuite", "wapiti")))
+    result = Files(*(tmp_path_factory.mktemp("models") / f"model.{name}" for name in ("crfsuite", "wapiti")))
     trainer = pycrfsuite.Trainer(verbose=False, params={"max_iterations": 10, "c2": 0.1})
     for labels in (["B-X", "é"], ["é", "O"], ["O", "B-X"]):
         trainer.append([["a", "two\nlines"], {"c": labels[1], "d --> e: ": 0.5, "Ж": True}], labels)
-    trainer.train(str(found.binary))
-    found.wapiti.write_text(WAPITI, encoding="utf8")
-    return found
+    trainer.train(str(result.binary))
+    result.wapiti.write_text(WAPITI, encoding="utf8")
+    return result
 
 
 ODD = [

@@ -99,8 +99,10 @@ def observations(words: list[str], i: int) -> list[str]:
 def wapiti_model(path: Path) -> dict[str, np.ndarray]:
     """Write a model with random weights for all observations of some sequences, and return these by observation."""
     rng = np.random.default_rng(4)
-    found = {one for words in sequences(rng, 30) for i in range(len(words)) for one in observations(words, i)}
-    names = list(dict.fromkeys(["b", "*", *sorted(found)[::2]]))
+    result = {
+        observation for words in sequences(rng, 30) for i in range(len(words)) for observation in observations(words, i)
+    }
+    names = list(dict.fromkeys(["b", "*", *sorted(result)[::2]]))
     sizes = {"u": 3, "b": 9, "*": 12}
     weights = {name: rng.normal(size=sizes[name[0]]) for name in names}
     flat = np.concatenate(list(weights.values()))
@@ -125,7 +127,10 @@ def test_an_imported_model_gives_wapitis_answers(tmp_path: Path) -> None:
     pipe: Any = nlp.get_pipe("crf_tagger")
     for words in sequences(np.random.default_rng(5), 12):
         scores, labellings = [], list(itertools.product(range(3), repeat=len(words)))
-        own = [[weights[one] for one in observations(words, i) if one in weights] for i in range(len(words))]
+        own = [
+            [weights[observation] for observation in observations(words, i) if observation in weights]
+            for i in range(len(words))
+        ]
         for labels in labellings:
             score = sum(weights[y] for i, y in enumerate(labels) for weights in own[i] if len(weights) != 9)
             for i, (before, y) in enumerate(itertools.pairwise(labels), 1):
@@ -180,9 +185,9 @@ def test_an_exported_component_gives_the_same_answers_again(name: str, of_tokens
     assert model.patterns == PATTERNS.split() + EDGES
     again = spacy.blank("xx")
     import_pipeline(again, model, ImportSettings("chunk", columns=["word", "tag"]))
-    one, other = (pipe_of(pipeline).posterior(inputs(pipeline, "crf_chunker")) for pipeline in (nlp, again))
+    first, other = (pipe_of(pipeline).posterior(inputs(pipeline, "crf_chunker")) for pipeline in (nlp, again))
     assert pipe_of(nlp).tags == pipe_of(again).tags
-    np.testing.assert_allclose(np.concatenate(one.marginals()), np.concatenate(other.marginals()), atol=1e-9)
+    np.testing.assert_allclose(np.concatenate(first.marginals()), np.concatenate(other.marginals()), atol=1e-9)
     exported(again, tmp_path / f"again.{name}", "crf_chunker", [])
     assert (tmp_path / f"again.{name}").read_bytes() == (tmp_path / name).read_bytes()
 

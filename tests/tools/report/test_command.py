@@ -44,7 +44,7 @@ from tests.test_schemes import lists_of_spans
 def made(trained: Path, corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Findings], str]:
     """The figures of all three components, and the page."""
     output = tmp_path_factory.mktemp("report") / "new" / "page.html"
-    found = report(
+    reports = report(
         trained / "model-best",
         corpus.dev,
         output,
@@ -53,36 +53,36 @@ def made(trained: Path, corpus: Corpus, tmp_path_factory: pytest.TempPathFactory
         settings=ReportSettings(samples=200),
     )
     assert [path.name for path in output.parent.iterdir()] == ["page.html"]
-    return {one.name: one for one in found}, output.read_text(encoding="utf8")
+    return {component.name: component for component in reports}, output.read_text(encoding="utf8")
 
 
 def test_scores_are_those_of_evaluate(made: Any, trained: Path, corpus: Corpus) -> None:
-    found, _ = made
+    result, _ = made
     metrics = evaluate(trained / "model-best", corpus.dev, "conll2003").metrics
-    assert found["crf_tagger"].accuracy.value == pytest.approx(metrics["tag_acc"])
+    assert result["crf_tagger"].accuracy.value == pytest.approx(metrics["tag_acc"])
     for name, prefix in (("crf_ner", "ents"), ("crf_chunker", "spans_chunks")):
-        whole = found[name].whole
+        whole = result[name].whole
         assert whole.f1.value == pytest.approx(metrics[f"{prefix}_f"])
-        per_type = {label: row.f1.value for label, row in found[name].labels.items()}
+        per_type = {label: row.f1.value for label, row in result[name].labels.items()}
         assert per_type == pytest.approx({label: row["f"] for label, row in metrics[f"{prefix}_per_type"].items()})
-        assert whole.gold == sum(row.gold for row in found[name].labels.values())
-    rows = [row for one in found.values() for row in one.labels.values()]
+        assert whole.gold == sum(row.gold for row in result[name].labels.values())
+    rows = [row for component in result.values() for row in component.labels.values()]
     for value, low, high in (estimate for row in rows for estimate in (row.precision, row.recall, row.f1)):
         assert value is None or 0 <= low <= value + 1e-9 <= high + 2e-9 <= 1 + 2e-9
-    one = made[0]["crf_ner"]
+    component = made[0]["crf_ner"]
     total: dict[str, int] = {}
-    for label, kinds in one.kinds.items():
+    for label, kinds in component.kinds.items():
         gold = sum(n for kind, n in kinds.items() if kind != "spurious")
-        assert gold == one.labels[label].gold
-        assert kinds.get("right", 0) == one.labels[label].right
+        assert gold == component.labels[label].gold
+        assert kinds.get("right", 0) == component.labels[label].right
         for kind, n in kinds.items():
             total[kind] = total.get(kind, 0) + n
-    assert sum(total.values()) - total.get("missed", 0) == one.whole.found
+    assert sum(total.values()) - total.get("missed", 0) == component.whole.found
     # places are told as LOC or ORG at random
-    assert one.confusions[0][:2] == ("ORG", "LOC")
-    assert total["label"] >= one.confusions[0][2] > 0
-    assert one.tag_confusion.sum() == one.tokens
-    assert np.diag(one.tag_confusion).sum() == round(one.accuracy.value * one.tokens)
+    assert component.confusions[0][:2] == ("ORG", "LOC")
+    assert total["label"] >= component.confusions[0][2] > 0
+    assert component.tag_confusion.sum() == component.tokens
+    assert np.diag(component.tag_confusion).sum() == round(component.accuracy.value * component.tokens)
     assert made[0]["crf_tagger"].kinds == {}
 
 
@@ -112,15 +112,17 @@ def test_worst_sentences_have_most_mistakes(made: Any, trained: Path, corpus: Co
     wrong = []
     for example in read_examples(nlp, corpus.dev, "conll2003"):
         gold, doc = example.reference, nlp(example.predicted)
-        spans = [{(ent.start, ent.end, ent.label_) for ent in one.ents} for one in (gold, doc)]
+        spans = [{(ent.start, ent.end, ent.label_) for ent in text_report.ents} for text_report in (gold, doc)]
         wrong.append(len(spans[0] ^ spans[1]))
     worst = made[0]["crf_ner"].worst
-    shown = [(one.wrong, text) for one in worst for text in (one.text, *one.same)]
+    shown = [(text_report.wrong, text) for text_report in worst for text in (text_report.text, *text_report.same)]
     assert sorted(shown) == sorted((n, text) for text, n in enumerate(wrong, 1) if n)
-    assert [one.wrong for one in worst] == sorted((one.wrong for one in worst), reverse=True)
+    assert [text_report.wrong for text_report in worst] == sorted(
+        (text_report.wrong for text_report in worst), reverse=True
+    )
     assert len(worst) <= 30
-    assert all(0 < one.probability <= 1 for one in worst)
-    alike = [one.probability for one in worst if one.wrong == worst[0].wrong]
+    assert all(0 < text_report.probability <= 1 for text_report in worst)
+    alike = [text_report.probability for text_report in worst if text_report.wrong == worst[0].wrong]
     assert alike == sorted(alike, reverse=True)
 
 
@@ -147,7 +149,7 @@ def test_json_holds_all_figures(run: Run, trained: Path, corpus: Corpus, tmp_pat
 
 
 def test_the_page_is_whole_by_itself(made: Any) -> None:
-    found, page = made
+    result, page = made
     assert Page(page).seen.count("h1") == 1
     assert "nan" not in re.sub(r">[^<]*<", "><", page)
     for svg in re.findall(r"<svg.*?</svg>", page, re.DOTALL):
@@ -163,10 +165,10 @@ def test_the_page_is_whole_by_itself(made: Any) -> None:
         assert words in footer
     assert len(page) < 3_000_000
     part = page[page.index("crf_ner: Sentences") :]
-    assert part.count("<article>") == len(found["crf_ner"].worst)
-    worst = found["crf_ner"].worst
-    assert part.count("<mark") == sum(len(one.gold) + len(one.found) for one in worst) > 0
-    assert part.count('<mark class="wrong"') == sum(one.wrong for one in worst)
+    assert part.count("<article>") == len(result["crf_ner"].worst)
+    worst = result["crf_ner"].worst
+    assert part.count("<mark") == sum(len(text.gold) + len(text.found) for text in worst) > 0
+    assert part.count('<mark class="wrong"') == sum(text.wrong for text in worst)
     assert page.count("<b>\N{BALLOT X} ") == page.count('<mark class="wrong"')
     names = page[page.index('id="crf_ner-weights"') : page.index('id="crf_ner-sentences"')]
     assert "The largest weights for and against each label" in names
@@ -175,13 +177,13 @@ def test_the_page_is_whole_by_itself(made: Any) -> None:
 
 def test_confusions_lead_to_their_sentences(made: Any) -> None:
     """Cells of both kinds of heat map link to a part of the page with up to three sentences that have the confusion."""
-    found, page = made
-    for name, one in found.items():
-        for i, (gold, label, n) in enumerate(one.confusions):
+    actual, page = made
+    for name, component in actual.items():
+        for i, (gold, label, n) in enumerate(component.confusions):
             anchor = f"{name}-confusion-{i}"
-            assert page.count(f'<a href="#{anchor}"><g class="cell">') == (0 if not one.kinds and n == 0 else 1)
+            assert page.count(f'<a href="#{anchor}"><g class="cell">') == (0 if not component.kinds and n == 0 else 1)
             body = page.split(f'<details id="{anchor}">')[1].split("</details>")[0]
-            sentences = one.examples[gold, label]
+            sentences = component.examples[gold, label]
             assert body.count("<article>") == len(sentences)
             assert 1 <= len(sentences) <= min(3, n)
             for sentence in sentences:
@@ -192,23 +194,23 @@ def test_confusions_lead_to_their_sentences(made: Any) -> None:
 
 
 def test_a_model_without_probabilities(corpus: Corpus, local: Path, tmp_path: Path) -> None:
-    (one,) = report(local, corpus.dev, tmp_path / "page.html", "conll2003")
-    assert one.whole.f1.value == pytest.approx(evaluate(local, corpus.dev, "conll2003").metrics["ents_f"])
-    assert one.certainty is None
+    (component,) = report(local, corpus.dev, tmp_path / "page.html", "conll2003")
+    assert component.whole.f1.value == pytest.approx(evaluate(local, corpus.dev, "conll2003").metrics["ents_f"])
+    assert component.certainty is None
     assert "normalised at each token" in (tmp_path / "page.html").read_text()
-    assert one.as_json()["calibration"] is None
+    assert component.as_json()["calibration"] is None
 
 
 def test_a_file_in_which_nothing_is_found(run: Run, trained: Path, tmp_path: Path) -> None:
     (tmp_path / "dull.conll").write_text("the DT O\ndog NN O\n\n. . O\n\n")
     model, page = trained / "model-best", tmp_path / "page.html"
-    (one,) = report(
+    (component,) = report(
         model, tmp_path / "dull.conll", page, "conll2002", component=["crf_ner"], settings=ReportSettings(samples=20)
     )
-    assert one.whole.f1 == (None, None, None)
-    assert one.accuracy.value == 1
-    assert (one.labels, one.worst, one.confusions) == ({}, [], [])
-    json.dumps(one.as_json(), allow_nan=False)
+    assert component.whole.f1 == (None, None, None)
+    assert component.accuracy.value == 1
+    assert (component.labels, component.worst, component.confusions) == ({}, [], [])
+    json.dumps(component.as_json(), allow_nan=False)
     assert not re.search(r"\bnan\b", page.read_text())
     compared = "--json --format conll2002 --component crf_ner --against", model, "--html", page
     result = worked(run("evaluate", model, tmp_path / "dull.conll", *compared))
@@ -229,49 +231,49 @@ def test_unusable_input_is_refused_with_its_reason(
     write_corpus(tmp_path / "dev.conll", 5, 3)
     (tmp_path / "blind.conll").write_text("Ada NNP -\n\n")
     (tmp_path / "other.jsonl").write_text('{"component": "x", "iteration": 1, "objective": 2.0}\n')
-    options = [str(tmp_path / one) if "." in one else one for one in options]
+    options = [str(tmp_path / option) if "." in option else option for option in options]
     refused(run("report", trained / "model-best", tmp_path / file, *options, "-o", tmp_path / "page.html"), message)
     assert not (tmp_path / "page.html").exists()
 
 
-def slow_kind(gold, found):
-    shared = set(range(gold.start, gold.end)) & set(range(found.start, found.end))
-    if gold == found:
+def slow_kind(gold, predicted):
+    shared = set(range(gold.start, gold.end)) & set(range(predicted.start, predicted.end))
+    if gold == predicted:
         return 0, RIGHT, shared
-    if (gold.start, gold.end) == (found.start, found.end):
+    if (gold.start, gold.end) == (predicted.start, predicted.end):
         return 1, LABEL, shared
-    if shared and gold.label == found.label:
+    if shared and gold.label == predicted.label:
         return 2, BOUNDARY, shared
     return (3, BOTH, shared) if shared else None
 
 
-def slow_pairs(gold, found):
+def slow_pairs(gold, predicted):
     """Take the best pair that is left until there is none."""
-    gold, found, pairs = list(gold), list(found), []
+    gold, predicted, pairs = list(gold), list(predicted), []
     while True:
-        all_pairs = [(g, f, slow_kind(g, f)) for g in gold for f in found]
-        possible = [(k[0], -len(k[2]), gold.index(g), found.index(f), k[1], g, f) for g, f, k in all_pairs if k]
+        all_pairs = [(g, f, slow_kind(g, f)) for g in gold for f in predicted]
+        possible = [(k[0], -len(k[2]), gold.index(g), predicted.index(f), k[1], g, f) for g, f, k in all_pairs if k]
         if not possible:
             break
         *_, kind, g, f = min(possible)
         pairs.append(Pair(kind, g, f))
         gold.remove(g)
-        found.remove(f)
-    return pairs + [Pair(MISSED, g, None) for g in gold] + [Pair(SPURIOUS, None, f) for f in found]
+        predicted.remove(f)
+    return pairs + [Pair(MISSED, g, None) for g in gold] + [Pair(SPURIOUS, None, f) for f in predicted]
 
 
 @given(lists_of_spans(), lists_of_spans())
-def test_pairs_are_those_of_the_slow_search(gold, found):
-    pairs = pair_spans(gold, found)
-    assert Counter(pairs) == Counter(slow_pairs(gold, found))
+def test_pairs_are_those_of_the_slow_search(gold, predicted):
+    pairs = pair_spans(gold, predicted)
+    assert Counter(pairs) == Counter(slow_pairs(gold, predicted))
     assert [pair.gold for pair in pairs if pair.gold] == gold
-    assert Counter(pair.found for pair in pairs if pair.found) == Counter(found)
+    assert Counter(pair.found for pair in pairs if pair.found) == Counter(predicted)
 
 
 def test_one_of_each_kind():
     gold = [TagSpan(0, 2, "A"), TagSpan(3, 5, "A"), TagSpan(6, 9, "A"), TagSpan(10, 12, "A"), TagSpan(13, 14, "B")]
-    found = [TagSpan(0, 2, "A"), TagSpan(3, 5, "B"), TagSpan(7, 9, "A"), TagSpan(11, 13, "B"), TagSpan(15, 16, "B")]
-    pairs = pair_spans(gold, found)
+    predicted = [TagSpan(0, 2, "A"), TagSpan(3, 5, "B"), TagSpan(7, 9, "A"), TagSpan(11, 13, "B"), TagSpan(15, 16, "B")]
+    pairs = pair_spans(gold, predicted)
     assert [pair.kind for pair in pairs] == [RIGHT, LABEL, BOUNDARY, BOTH, MISSED, SPURIOUS]
     assert kinds_by_label(pairs) == {"A": {RIGHT: 1, LABEL: 1, BOUNDARY: 1, BOTH: 1}, "B": {MISSED: 1, SPURIOUS: 1}}
     assert span_confusion(pairs) == {("A", "A"): 2, ("A", "B"): 2, ("B", NOTHING): 1, (NOTHING, "B"): 1}

@@ -13,15 +13,15 @@ TEXT = "Olga \U0001f692 finds a letter ."
 TOKENS = [(0, 4), (5, 7), (8, 13), (14, 15), (16, 22), (23, 24)]
 
 
-def thing(begin: object, end: object, value: str = "THING") -> str:
+def entity(begin: object, end: object, value: str = "THING") -> str:
     return f'<type3:NamedEntity xmi:id="90" sofa="1" begin="{begin}" end="{end}" value="{value}"/>'
 
 
 @pytest.mark.parametrize(
     "more",
     [
-        thing(-1, 4), thing(0, 99), thing(0, 10**30), thing(4, 0), thing(6, 7), thing("a", 4), thing("", 4),
-        thing(0.5, 4), thing(0, 4, "O"), thing(0, 4, " "), thing(0, 4, "a&#10;b"),
+        entity(-1, 4), entity(0, 99), entity(0, 10**30), entity(4, 0), entity(6, 7), entity("a", 4), entity("", 4),
+        entity(0.5, 4), entity(0, 4, "O"), entity(0, 4, " "), entity(0, 4, "a&#10;b"),
         '<type4:Token xmi:id="90" sofa="1" begin="0" end="99"/>',
     ],
 )  # fmt: skip
@@ -31,10 +31,10 @@ def test_positions_and_labels_that_cannot_be_are_refused(more: str, client: Any,
     assert answer.status_code == 400
     assert len(answer.json()["error"].split()) > 3
     assert service.version == 0
-    good = cas(TEXT, TOKENS, thing(16, 22))
+    good = cas(TEXT, TOKENS, entity(16, 22))
     assert client.post("/train", json={**request(""), "documents": [{"xmi": good}]}).status_code == 204
-    found = client.post("/annotate", json={"text": TEXT}).json()["spans"]
-    assert ("letter", "THING") in [(TEXT[span["start"] : span["end"]], span["label"]) for span in found]
+    spans = client.post("/annotate", json={"text": TEXT}).json()["spans"]
+    assert ("letter", "THING") in [(TEXT[span["start"] : span["end"]], span["label"]) for span in spans]
 
 
 def test_texts_that_are_too_long_are_refused(client: Any, service: Service) -> None:
@@ -56,8 +56,8 @@ def test_layers_that_are_no_types_are_refused(path: str, layer: str, client: Any
 
 def test_doubtful_spans_come_with_likely_others(client: Any, service: Service, monkeypatch: Any) -> None:
     def spans(document: str) -> list[tuple[str, str, float]]:
-        found = [element.attrib for element in ElementTree.fromstring(document).iter(TAG)]
-        return [(entity["begin"], entity["end"], float(entity["value_score"])) for entity in found]
+        result = [element.attrib for element in ElementTree.fromstring(document).iter(TAG)]
+        return [(entity["begin"], entity["end"], float(entity["value_score"])) for entity in result]
 
     body = request(cas(TEXT, TOKENS))
     monkeypatch.setattr(module, "DOUBTFUL", 0.0)

@@ -47,12 +47,14 @@ def request(document: str, **more: Any) -> dict[str, Any]:
 
 def test_json(client: TestClient, model: Path) -> None:
     doc = spacy.load(model)("Olga Karlson finds a letter in Oslo .")
-    one = client.post("/annotate", json={"text": doc.text}).json()["spans"]
-    assert [(s["start"], s["end"], s["label"]) for s in one] == [(e.start_char, e.end_char, e.label_) for e in doc.ents]
-    assert one
-    assert all(0 < span["probability"] <= 1 for span in one)
+    spans = client.post("/annotate", json={"text": doc.text}).json()["spans"]
+    assert [(s["start"], s["end"], s["label"]) for s in spans] == [
+        (e.start_char, e.end_char, e.label_) for e in doc.ents
+    ]
+    assert spans
+    assert all(0 < span["probability"] <= 1 for span in spans)
     many = client.post("/annotate", json={"texts": [doc.text, "", doc.text]}).json()["spans"]
-    assert many == [one, [], one]
+    assert many == [spans, [], spans]
 
 
 def test_label_studio_predicts_and_learns(client: TestClient, service: Service, tmp_path: Path) -> None:
@@ -83,8 +85,8 @@ def test_label_studio_predicts_and_learns(client: TestClient, service: Service, 
     assert answer.status_code == 201
     assert answer.json()["result"] == {"texts": 1, "model_version": "crf_ner-1"}
     assert ("letter", "THING") in [(ent.text, ent.label_) for ent in spacy.load(tmp_path / "saved")(text).ents]
-    found = client.post("/annotate", json={"text": text}).json()["spans"]
-    assert ("letter", "THING") in [(text[s["start"] : s["end"]], s["label"]) for s in found]
+    spans = client.post("/annotate", json={"text": text}).json()["spans"]
+    assert ("letter", "THING") in [(text[s["start"] : s["end"]], s["label"]) for s in spans]
     gone = {"action": "ANNOTATIONS_DELETED", "project": project, "annotations": [{"id": 5}]}
     assert client.post("/webhook", json=gone).json()["result"] == {"texts": 0, "model_version": "crf_ner-2"}
     assert "THING" not in [s["label"] for s in client.post("/annotate", json={"text": text}).json()["spans"]]
@@ -145,8 +147,8 @@ def test_inception_trains(client: TestClient, service: Service) -> None:
     assert answer.status_code == 204
     assert answer.content == b""
     assert service.version == 1
-    found = client.post("/annotate", json={"text": text}).json()["spans"]
-    assert ("letter", "THING") in [(text[s["start"] : s["end"]], s["label"]) for s in found]
+    spans = client.post("/annotate", json={"text": text}).json()["spans"]
+    assert ("letter", "THING") in [(text[s["start"] : s["end"]], s["label"]) for s in spans]
     with service._training:
         again = client.post("/train", json={**request(""), "documents": [{"xmi": cas(text, bounds, markup)}]})
     assert again.status_code == 429

@@ -32,7 +32,9 @@ def created(*pairs: tuple[dict[str, Any], dict[str, Any]], action: str = "ANNOTA
     return {"action": action, "annotation": annotations[::-1], "project": PROJECT, "task": tasks}
 
 
-def one(number: int, of: int, action: str = "ANNOTATION_CREATED", text: str = TEXT, **values: Any) -> dict[str, Any]:
+def webhook_event(
+    number: int, of: int, action: str = "ANNOTATION_CREATED", text: str = TEXT, **values: Any
+) -> dict[str, Any]:
     event = {"action": action, "annotation": annotation(number, of, **values), "project": PROJECT}
     return {**event, "task": task(of, text)}
 
@@ -48,9 +50,9 @@ def labels(client: Any, text: str = TEXT) -> set[str]:
 
 
 def test_each_event_of_label_studio(client: Any, service: Service) -> None:
-    assert send(client, one(1, 11)) == 1
+    assert send(client, webhook_event(1, 11)) == 1
     assert "THING" in labels(client)
-    assert send(client, one(1, 11, "ANNOTATION_UPDATED", label="OTHER")) == 1
+    assert send(client, webhook_event(1, 11, "ANNOTATION_UPDATED", label="OTHER")) == 1
     assert "OTHER" in labels(client)
     assert send(client, created((task(12), annotation(2, 12)), (task(13), annotation(3, 13)))) == 3
     version, link = service.version, {"id": 4, "project": 3, "label": 9, "from_name": "ner"}
@@ -75,10 +77,10 @@ def test_each_event_of_label_studio(client: Any, service: Service) -> None:
 
 
 def test_the_last_annotation_of_a_task_counts(client: Any) -> None:
-    assert send(client, one(1, 11)) == 1
-    assert send(client, one(2, 11, label="OTHER")) == 1
+    assert send(client, webhook_event(1, 11)) == 1
+    assert send(client, webhook_event(2, 11, label="OTHER")) == 1
     assert labels(client) & {"THING", "OTHER"} == {"OTHER"}
-    skipped = one(2, 11, "ANNOTATION_UPDATED")
+    skipped = webhook_event(2, 11, "ANNOTATION_UPDATED")
     skipped["annotation"]["was_cancelled"] = True
     assert send(client, skipped) == 1
     assert labels(client) & {"THING", "OTHER"} == {"THING"}
@@ -96,7 +98,7 @@ def test_annotations_that_cannot_be_learned_are_refused_and_not_kept(
     bad: dict[str, Any], client: Any, service: Service, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("WARNING", "spacy_crfseq")
-    content, headers = json.dumps(one(1, 11, **bad)), {"content-type": "application/json"}
+    content, headers = json.dumps(webhook_event(1, 11, **bad)), {"content-type": "application/json"}
     answer = client.post("/webhook", content=content, headers=headers)
     assert answer.status_code == 400
     assert answer.json()["error"] in caplog.text
@@ -104,9 +106,9 @@ def test_annotations_that_cannot_be_learned_are_refused_and_not_kept(
 
 
 def test_a_refused_annotation_is_not_among_those_that_are_learned(client: Any) -> None:
-    answer = client.post("/webhook", json=one(1, 11, label=""))
+    answer = client.post("/webhook", json=webhook_event(1, 11, label=""))
     assert answer.status_code == 400
-    assert send(client, one(2, 12)) == 1
+    assert send(client, webhook_event(2, 12)) == 1
     bulk = created((task(13), annotation(3, 13)), (task(14), annotation(4, 14, label="O")))
     answer = client.post("/webhook", json=bulk)
     assert answer.status_code == 400
@@ -115,7 +117,7 @@ def test_a_refused_annotation_is_not_among_those_that_are_learned(client: Any) -
 
 
 def test_a_string_of_labels_and_infinite_offsets_are_refused(client: Any) -> None:
-    event = one(1, 11)
+    event = webhook_event(1, 11)
     event["annotation"]["result"][0]["value"]["labels"] = "PER"
     answer = client.post("/webhook", json=event)
     assert "'labels' cannot be read: Input should be a valid list" in answer.json()["error"]
@@ -142,10 +144,10 @@ def test_annotations_that_arrive_during_a_training_are_learned_after_it(
         learn(texts)
 
     monkeypatch.setattr(service, "_learn", slow)
-    first = threading.Thread(target=send, args=(client, one(1, 11)))
+    first = threading.Thread(target=send, args=(client, webhook_event(1, 11)))
     first.start()
     assert begun.wait(60)
-    assert send(client, one(2, 12, label="OTHER", text="Zed has a letter in it .", start=10, end=16)) == 2
+    assert send(client, webhook_event(2, 12, label="OTHER", text="Zed has a letter in it .", start=10, end=16)) == 2
     assert service.version == 0
     go.set()
     first.join(60)
@@ -166,6 +168,6 @@ def test_a_full_disk_is_reported(client: Any, service: Service, monkeypatch: pyt
         raise OSError(28, "No space left on device", str(folder))
 
     monkeypatch.setattr(service, "_write", full)
-    answer = client.post("/webhook", json=one(1, 11))
+    answer = client.post("/webhook", json=webhook_event(1, 11))
     assert answer.status_code == 507
     assert "No space left on device" in answer.json()["error"]

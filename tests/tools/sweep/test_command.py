@@ -498,9 +498,12 @@ def test_combinations_keep_what_the_config_says_of_its_own_function(tmp_path: Pa
     (tmp_path / "b.cfg").write_text('[nlp]\nlang = "xx"\n')
     block = {"@crf_optimizers": "spacy_crfseq.AdaGrad.v1", "rate": 0.25}
     filled = {"components": {"x": {"optimizer": block}}}
-    found = Space(read_grid(path, {}, load_config), filled, "x").all()
+    configurations = Space(read_grid(path, {}, load_config), filled, "x").all()
     place = ("components", "x", "optimizer")
-    assert [one.changes[place] for one in found] == [block, {"@crf_optimizers": "spacy_crfseq.SGD.v1"}]
+    assert [configuration.changes[place] for configuration in configurations] == [
+        block,
+        {"@crf_optimizers": "spacy_crfseq.SGD.v1"},
+    ]
 
 
 pytestmark = pytest.mark.skipif(at_once(2) < 2, reason="processes cannot be forked here")

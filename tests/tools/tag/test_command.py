@@ -59,7 +59,7 @@ def expected(nlp: Language, text: str) -> dict[str, Any]:
     }
 
 
-def found(entry: dict[str, Any]) -> dict[str, Any]:
+def labels_of(entry: dict[str, Any]) -> dict[str, Any]:
     triples = lambda spans: [(s["start"], s["end"], s["label"]) for s in spans]  # noqa: E731
     return {
         "ents": triples(entry["ents"]),
@@ -79,7 +79,7 @@ def test_raw_text(run: Run, nlp: Language, model: Path, tmp_path: Path) -> None:
     for name in ("a.jsonl", "b.jsonl"):
         entries = lines(tmp_path / "out" / name)
         assert [entry["text"] for entry in entries] == TEXTS
-        assert [found(entry) for entry in entries] == [expected(nlp, text) for text in TEXTS]
+        assert [labels_of(entry) for entry in entries] == [expected(nlp, text) for text in TEXTS]
         again = Doc(nlp.vocab).from_json(entries[0])
         assert helpers.annotation(again)["ents"] == helpers.annotation(nlp(TEXTS[0]))["ents"]
 
@@ -200,7 +200,7 @@ UNWRITABLE = ['"\\ud800"', "1" * 30, "[" * 700 + "]" * 700]
 def test_a_text_that_an_output_cannot_hold_is_a_broken_line(
     run: Run, model: Path, tmp_path: Path, to: str, left_out: list[int]
 ) -> None:
-    data = "".join(f'{{"text": "Ada sees.", "id": {one}}}\n' for one in ("1", *UNWRITABLE, '"\\ud83d\\ude00"'))
+    data = "".join(f'{{"text": "Ada sees.", "id": {number}}}\n' for number in ("1", *UNWRITABLE, '"\\ud83d\\ude00"'))
     (tmp_path / "a.jsonl").write_text(data)
     result = run("tag", model, tmp_path / "a.jsonl", "-o", tmp_path / "out", "--to", to)
     assert result.exit_code == 3, result.stderr
@@ -389,7 +389,7 @@ def test_zones_and_a_pipeline_loaded_anew_change_nothing(model: Path, nlp: Langu
     tag(model, [source], tmp_path / "out")
     entries = lines(tmp_path / "out" / "a.jsonl")
     texts = source.read_text().splitlines()
-    assert [found(entry) for entry in entries] == [expected(nlp, text) for text in texts]
+    assert [labels_of(entry) for entry in entries] == [expected(nlp, text) for text in texts]
 
 
 def test_two_processes(run: Run, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

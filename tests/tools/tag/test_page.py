@@ -64,34 +64,34 @@ def model(nlp: Language, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_text(run: Run, nlp: Language, model: Path, tmp_path: Path) -> None:
     out = tmp_path / "page.html"
     worked(run("tag", model, TEXT, "--html", out), f"Saved {out}: 1 text, 3 spans")
-    found = Marked(out.read_text(encoding="utf8"))
+    page = Marked(out.read_text(encoding="utf8"))
     doc = nlp.make_doc(TEXT)
     spans = helpers.pipe_of(nlp).posterior([doc]).spans()[0]
-    assert [mark["text"] for mark in found.marks] == [doc[span.start : span.end].text for span in spans]
-    for mark, span in zip(found.marks, spans, strict=True):
+    assert [mark["text"] for mark in page.marks] == [doc[span.start : span.end].text for span in spans]
+    for mark, span in zip(page.marks, spans, strict=True):
         label, score = mark["label"].split()
         assert label == span.label
         assert mark["title"] == f"{label}, probability {span.probability:.4f}"
         assert score == (">0.99" if span.probability >= 0.995 else f"{span.probability:.2f}")
         share = float(re.findall(r"--p: ([0-9.]+)%", mark["style"])[0])
         assert share == pytest.approx(100 * strength(span.probability), abs=0.1)
-    assert " ".join(found.texts[0].split()) == TEXT
+    assert " ".join(page.texts[0].split()) == TEXT
 
 
 def test_a_text_with_slashes_stays_as_it_is(run: Run, model: Path, tmp_path: Path) -> None:
     worked(run("tag", model, ADDRESS, "--html", tmp_path / "page.html"))
-    found = Marked((tmp_path / "page.html").read_text(encoding="utf8"))
-    assert " ".join(found.texts[0].split()) == ADDRESS
+    page = Marked((tmp_path / "page.html").read_text(encoding="utf8"))
+    assert " ".join(page.texts[0].split()) == ADDRESS
 
 
 def test_foreign_signs_are_escaped() -> None:
     words = ["<b>", "Tom", "&", "Ann", "</article>"]
     entry = Entry(1, Tokens(words, [True] * 5), [(1, 4, "<i>&{x}", 0.5)], 0.25)
     html = page_of(entry, TextStyle(), model="{0}<model>", component="<ner>")
-    found = Marked(html)
-    assert found.marks[0]["text"] == "Tom & Ann"
-    assert found.marks[0]["label"] == "<i>&{x} 0.50"
-    assert found.texts[0].split() == ["<b>", "Tom", "&", "Ann", "</article>"]
+    page = Marked(html)
+    assert page.marks[0]["text"] == "Tom & Ann"
+    assert page.marks[0]["label"] == "<i>&{x} 0.50"
+    assert page.texts[0].split() == ["<b>", "Tom", "&", "Ann", "</article>"]
     assert "<ner>" not in html
     assert "{0}&lt;model&gt;" in html
 

@@ -63,18 +63,18 @@ def likelihood(bigrams: Bigrams, classes: list[int]) -> float:
 def test_counts_are_those_of_plain_python(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BUFFER", 20)  # many flushes
     texts = sentences(30)
-    found = count(texts, min_count=5)
+    counts = count(texts, min_count=5)
     tokens = Counter(chain.from_iterable(texts))
-    assert dict(zip(found.words, found.counts.tolist(), strict=False)) == {w: n for w, n in tokens.items() if n >= 5}
-    assert (found.coverage.tokens, found.coverage.types) == (tokens.total(), len(tokens))
-    names = [*found.words, "END", "RARE"]
+    assert dict(zip(counts.words, counts.counts.tolist(), strict=False)) == {w: n for w, n in tokens.items() if n >= 5}
+    assert (counts.coverage.tokens, counts.coverage.types) == (tokens.total(), len(tokens))
+    names = [*counts.words, "END", "RARE"]
     expected: Counter[tuple[str, str]] = Counter()
     for words in texts:
-        known = ["END", *(word if tokens[word] >= 5 else "RARE" for word in words), "END"]
-        expected.update(pairwise(known))
-    pairs = [(names[a], names[b]) for a, b in found.pairs.tolist()]
-    assert dict(zip(pairs, found.times.tolist(), strict=True)) == expected
-    assert found.coverage == covered(texts, found.words)
+        frequent = ["END", *(word if tokens[word] >= 5 else "RARE" for word in words), "END"]
+        expected.update(pairwise(frequent))
+    pairs = [(names[a], names[b]) for a, b in counts.pairs.tolist()]
+    assert dict(zip(pairs, counts.times.tolist(), strict=True)) == expected
+    assert counts.coverage == covered(texts, counts.words)
     with pytest.raises(DataError, match="occurs 999 times"):
         count(texts, min_count=999)
     with pytest.raises(DataError, match="there are 0 different"):
@@ -110,13 +110,13 @@ def test_the_gain_of_each_move_and_the_counts_after_it(texts: list[list[str]], d
 
 def test_classes_are_those_of_the_grammar_whatever_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BLOCK", 12)
-    bigrams, found = count(sentences(150)), []
+    bigrams, result = count(sentences(150)), []
     for n_threads in (1, 3):
         exchange = Exchange(bigrams, 4)
         assert sum(exchange.pass_over(n_threads) for _ in range(5)) >= 10
-        found.append((exchange.classes.tolist(), merge(exchange, n_threads).tolist()))
-    assert found[0] == found[1]
-    class_of = dict(zip(bigrams.words, found[0][0], strict=False))
+        result.append((exchange.classes.tolist(), merge(exchange, n_threads).tolist()))
+    assert result[0] == result[1]
+    class_of = dict(zip(bigrams.words, result[0][0], strict=False))
     assert len({class_of[part[0]] for part in GRAMMAR}) == len(GRAMMAR)
     assert all(class_of[word] == class_of[part[0]] for part in GRAMMAR for word in part)
 
@@ -129,9 +129,9 @@ def test_each_merge_is_the_one_that_costs_least() -> None:
     classes, names = exchange.classes[:-2], {c: c for c in range(7)}
     for m, (a, b) in enumerate(tree.tolist()):
         costs = {}
-        for one, other in combinations(sorted(names), 2):
-            merged = np.where(classes == names[other], names[one], classes)
-            costs[one, other] = Exchange(bigrams, 7, merged).objective
+        for first, other in combinations(sorted(names), 2):
+            merged = np.where(classes == names[other], names[first], classes)
+            costs[first, other] = Exchange(bigrams, 7, merged).objective
         pair = (min(a, b), max(a, b))
         assert costs[pair] == pytest.approx(max(costs.values()), abs=1e-8)
         classes = np.where(classes == names[b], names[a], classes)
@@ -140,7 +140,7 @@ def test_each_merge_is_the_one_that_costs_least() -> None:
         left = cut(tree, 6 - m)[exchange.classes[:-2]]
         assert len(set(zip(left.tolist(), classes.tolist(), strict=True))) == len(set(left.tolist())) == 6 - m
     paths = paths_of(tree)
-    assert not any(one != other and other.startswith(one) for one in paths for other in paths)
+    assert not any(first != other and other.startswith(first) for first in paths for other in paths)
     assert sum(0.5 ** len(path) for path in paths) == 1  # a full binary tree
 
 
