@@ -9,10 +9,10 @@ without the block `attributes.NAME` or `potentials.NAME`; `none` and `fast-none`
 those whose data come from other packages; `vectors` and `fast-vectors`, what `init-config --vectors` writes with a
 package of English vectors, if that is installed; `lent` and `fast-lent`, with word classes of other languages, as
 `init-config` writes for languages that have none; `small`, the goal of this name, and `small-classes`, with the word
-classes of the words that training meets; `fast-distilled`, `fast-vectors-distilled`, and `small-distilled` with these
-classes, which learn from `accurate` on raw text (`fit --teacher`).  Each is made by the commands `init-config`, `fit`
-and `evaluate`, and has a JSON file in scripts/accuracy.  A cell that has one is not run again, so a run can be stopped
-and continued.
+classes of the words that training meets; `small-documents`, with these classes and the words of documents;
+`fast-distilled`, `fast-vectors-distilled`, and `small-distilled`, as `small-documents`, which learn from `accurate` on
+raw text (`fit --teacher`).  Each is made by the commands `init-config`, `fit` and `evaluate`, and has a JSON file in
+scripts/accuracy.  A cell that has one is not run again, so a run can be stopped and continued.
 """
 
 from __future__ import annotations
@@ -52,8 +52,10 @@ TEACHER_WEIGHT = "0.3"
 """Of the raw texts that a teacher labels."""
 SMALL_TEXTS = 8_000
 """Raw texts of small models, whose optimizer takes a hundred passes."""
-SMALL_PENALTY = 1.5
-"""The strength of the L1 norm of `small-classes` and `small-distilled`: models of less than a quarter of a megabyte."""
+SMALL_PENALTIES = {"small-classes": 1.5, "small-documents": 1.1, "small-distilled": 1.1}
+"""The strength of the L1 norm: models of about a quarter of a megabyte, as of the iteration that dev chooses."""
+MARKED = ("conll2003",)
+"""Corpora whose files mark documents."""
 EVERY = 10
 """Of a corpus without a dev part, every tenth sentence of the training part becomes one."""
 
@@ -155,6 +157,7 @@ def _chosen(only: Sequence[str], data: Path, part: str) -> Iterator[tuple[str, s
             *(["own"] if {*names} - {*PACKAGED} else []),
             "small",
             *(["small-classes"] if "classes" in names else []),
+            *(["small-documents"] if "classes" in names and corpus.task == "ner" else []),
             *(["fast-distilled", "small-distilled"] if _has_raw(corpus, data) else []),
             *(["fast-vectors-distilled"] if _has_raw(corpus, data) and _has_vectors(corpus.lang) else []),
         ]
@@ -192,13 +195,21 @@ def lend(config: Mapping[str, Any], lang: str) -> None:
         component["attributes"] = {**lent, **component["attributes"]}
 
 
-def give_classes(config: Mapping[str, Any], lang: str) -> None:
+def give_classes(config: Mapping[str, Any], lang: str, penalty: float) -> None:
     """Use the word classes of the words that training meets, and a stronger penalty in return."""
     for component in config["components"].values():
         component["attributes"]["classes"] = {
             "@crf_attributes": "spacy_crfseq.WordClasses.v1", "lookups": lang, "keep": "seen",
         }  # fmt: skip
-        component["regularizer"]["rho"] = SMALL_PENALTY
+        component["regularizer"]["rho"] = penalty
+
+
+def give_documents(config: Mapping[str, Any], unit: str) -> None:
+    """Use the words around a word elsewhere in its document, which need no data of their own."""
+    for component in config["components"].values():
+        component["attributes"]["context"] = {"@crf_attributes": "spacy_crfseq.DocumentWords.v1"}
+    for corpus in config["corpora"].values():
+        corpus["unit"] = unit
 
 
 def lessons(name: str, row: str, data: Path) -> list[str]:
@@ -245,8 +256,10 @@ def make_config(name: str, row: str, data: Path, folder: Path) -> dict[str, Any]
     goal = next((goal for goal in ("fast", "small") if goal in row), "accurate")
     command("init-config", str(file), *options, "--goal", goal, "--force")
     config = Config().from_disk(file, interpolate=False)
-    if row in ("small-classes", "small-distilled"):
-        give_classes(config, corpus.lang)
+    if row in SMALL_PENALTIES:
+        give_classes(config, corpus.lang, SMALL_PENALTIES[row])
+    if row in ("small-documents", "small-distilled") and corpus.task == "ner":
+        give_documents(config, "document" if name in MARKED else "passage")
     for pipe, setting, block in sources(config):
         if row in ("none", "fast-none", f"no-{block}") or (row == "own" and block in PACKAGED):
             del config["components"][pipe][setting][block]
@@ -320,7 +333,7 @@ def corpus_table(name: str, results: Results) -> str:
     rows = {cell.removeprefix(f"{name}-"): result for cell, result in results.items() if cell.startswith(f"{name}-")}
     order = ("accurate", "vectors", "lent", *(row for row in rows if row.startswith("no-")), "own", "none")
     order = (*order, "fast", "fast-distilled", "fast-vectors", "fast-vectors-distilled", "fast-lent", "fast-none")
-    order = (*order, "small", "small-classes", "small-distilled")
+    order = (*order, "small", "small-classes", "small-documents", "small-distilled")
     full = rows.get("accurate", {}).get("dev", {}).get("score")
     lines = []
     for row, result in ((row, rows[row]) for row in order if row in rows):
@@ -339,10 +352,12 @@ def corpus_table(name: str, results: Results) -> str:
 def _title(row: str, result: Mapping[str, Any]) -> str:
     if row.endswith("distilled"):
         goal, _, rest = row.partition("-")
-        more = " --vectors ...`" if "vectors" in rest else "`, with classes" if goal == "small" else "`"
+        used = ", with " + " and ".join(f"`{name}`" for name in result["sources"]) if goal == "small" else ""
+        more = " --vectors ...`" if "vectors" in rest else f"`{used}"
         return f"`--goal {goal}{more}, `fit --teacher` from `accurate`"
-    if row == "small-classes":
-        return "`--goal small`, with classes, `rho = 1.5`"
+    if row in SMALL_PENALTIES:
+        used = " and ".join(f"`{name}`" for name in result["sources"])
+        return f"`--goal small`, with {used}, `rho = {SMALL_PENALTIES[row]}`"
     if row in ("fast", "accurate", "small"):
         blocks = ", ".join(f"`{name}`" for name in result["sources"])
         return f"`--goal {row}`" + (f": {blocks}" if blocks else "")
