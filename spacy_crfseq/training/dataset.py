@@ -64,9 +64,9 @@ class Dataset(NamedTuple):
         return self.take(np.flatnonzero(np.diff(n_labelled)))
 
     def known_gold(self) -> Ints:
-        """Return the labels [T], `MISSING` for those of sequences of weight 0."""
+        """Return the labels [T], `MISSING` for candidate sets and in sequences of weight 0."""
         weights = np.repeat(self.weights, np.diff(self.encoded.offsets))
-        return np.where(weights > 0, self.gold, MISSING)
+        return np.where((weights > 0) & (self.gold >= 0), self.gold, MISSING)
 
     def slice(self, first: int, last: int) -> Dataset:
         """Return the sequences first..last-1, without a copy."""

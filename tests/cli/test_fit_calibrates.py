@@ -99,6 +99,16 @@ def test_without_a_dev_corpus_parts_of_a_small_training_corpus_are_calibrated_on
         assert result.before.whole.error < 0.05
 
 
+def test_without_a_dev_corpus_gold_texts_among_those_with_doubtful_labels_are_calibrated_on(
+    run: Run, dev: Path, tmp_path: Path
+) -> None:
+    gold, labels, config = write_corpus(tmp_path / "gold.conll", 150, 5), tmp_path / "l.spacy", tmp_path / "c.cfg"
+    worked(run("aggregate", dev, "-o", labels, "--source", f"llm={dev},outside=unknown", "--gold", gold))
+    worked(run("init-config", config, "--task ner --lang en --goal fast --train", labels))
+    said = worked(run("fit", config, "--output", tmp_path / "out"), "No dev corpus").stdout
+    assert "training corpus, by models of its parts" in " ".join(said.split())
+
+
 def test_a_model_without_probabilities_of_sentences_is_not_calibrated(train_on: Run, dev: Path, tmp_path: Path) -> None:
     loss, decoder = (f"[components.crf_ner.{name}]\n@crf_{name}" for name in ("loss", "decoder"))
     local = f'{loss}es = "spacy_crfseq.LocalLog.v1"\n{decoder}s = "spacy_crfseq.LocalViterbi.v1"\n'
