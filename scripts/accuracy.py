@@ -310,11 +310,10 @@ def split(rows: Mapping[str, Mapping[str, int]]) -> dict[str, float]:
     return {name: round(score, 6) for name, score in by_name.items()}
 
 
-def command(*arguments: str) -> None:
-    """Run a command of the package.  RAISES CommandError: With what it said on stderr."""
-    done = subprocess.run(
-        [sys.executable, "-m", "spacy", "crfseq", *arguments], capture_output=True, text=True, check=False
-    )
+def command(*arguments: str, folder: Path | None = None) -> None:
+    """Run a command of the package, in a folder.  RAISES CommandError: With what it said on stderr."""
+    line = [sys.executable, "-m", "spacy", "crfseq", *arguments]
+    done = subprocess.run(line, capture_output=True, text=True, check=False, cwd=folder)
     if done.returncode:
         raise CommandError(f"crfseq {' '.join(arguments)}\n{done.stderr}")
 

@@ -2,10 +2,16 @@
 
     CRFSEQ_DATA=... python scripts/labels.py [--only ROW ...] [--part test] [--force]
 
-The rows are models of the distant labels of CoNLL-2003 (Liang et al. 2020): `matches` learns them as they are, `unsure`
-as those of a source that misses many spans, and `again` what the model of `unsure` finds in the same texts;
-`unsure-gold` and `again-gold` have the gold labels of 100 training sentences, too.  Rows that were run have a JSON file
-in scripts/labels; one that has a score for the part is not run again.
+Some rows are models of the distant labels of CoNLL-2003 (Liang et al. 2020): `matches` learns them as they are,
+`unsure` as those of a source that misses many spans, and `again` what the model of `unsure` finds in the same texts;
+`unsure-gold` and `again-gold` have the gold labels of 100 training sentences, too.
+
+The others are about many sources without gold labels.  A file of scripts/sources has those of a language, a line for
+each, as `--source` takes it.  The rows `en-majority`, `en-dawid-skene` and `en-hmm` are what a label model makes of
+them on the part that is scored, with a line for each source alone; `en-student` is a model that has learned from such
+labels of the training texts.
+
+Rows that were run have a JSON file in scripts/labels; one that has a score for the part is not run again.
 """
 
 from __future__ import annotations
@@ -13,11 +19,12 @@ from __future__ import annotations
 import json
 import resource
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date
+from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 sys.path[:1] = [str(Path(__file__).resolve().parents[1])]  # so that this checkout is run
 
@@ -26,14 +33,48 @@ import typer  # noqa: E402
 from scripts.accuracy import CommandError, command  # noqa: E402
 from scripts.kit import ROOT, Skip, corpus_file, data_folder, load, save, table  # noqa: E402
 from spacy_crfseq.files import write_text  # noqa: E402
+from spacy_crfseq.prf import prf  # noqa: E402
 
-RESULTS = ROOT / "scripts" / "labels"
+SCRIPTS = ROOT / "scripts"
+RESULTS = SCRIPTS / "labels"
 WORK = ROOT / "output" / "labels"
 """Labels, configs and models of all rows."""
 PARTS = ("dev", "test")
 FOLDER = "conll2003-distant"
 GOLD_SENTENCES = 100
 MODEL = Path("model", "model-best")
+METHODS = ("majority", "dawid-skene", "hmm")
+
+
+class Row(NamedTuple):
+    """A line of the table.
+
+    score: Returns the scores on a part of a corpus, of the folders of corpora and of the row.
+    train: Trains a model; None if there is none.
+    """
+
+    score: Callable[[Path, Path, str], dict[str, Any]]
+    train: Callable[[Path, Path], None] | None = None
+
+
+class Corpus(NamedTuple):
+    """Texts that sources label.
+
+    train, dev, test (str): Files, in the folder of corpora.
+    rules (str): The module of the rules among the sources, beside this script.
+    """
+
+    lang: str
+    train: str
+    dev: str
+    test: str
+    rules: str
+
+
+CORPORA = [
+    Corpus("en", "conll2003/eng.train", "conll2003/eng.testa", "conll2003/eng.testb", "news_rules.py"),
+    Corpus("es", "conll2002/esp.train", "conll2002/esp.testa", "conll2002/esp.testb", "news_rules_es.py"),
+]
 
 
 def labels(
@@ -47,64 +88,141 @@ def labels(
     if unknown := {*(only or ())} - {*ROWS}:
         raise typer.BadParameter(f"No row is called {', '.join(sorted(unknown))}; there are {', '.join(ROWS)}.")
     try:
-        data = corpus_file(data_folder(), FOLDER)
+        data = corpus_file(data_folder(), FOLDER).resolve().parent
     except Skip as missing:
         raise typer.BadParameter(f"{missing}.") from None
     for row in only or ROWS:
         score(row, data, part, force=force)
     results = load(RESULTS)
-    lines = [[row, *_cells(results[row])] for row in ROWS if row in results]
+    lines = [line for row in ROWS if row in results for line in _lines(row, results[row])]
     typer.echo(table(["row", "dev", "P", "R", "test", "P", "R", "seconds"], lines, "lrrrrrrr"))
 
 
-def _cells(result: dict[str, Any]) -> list[str]:
-    scores = [f"{100 * result[part][key]:.2f}" if part in result else "" for part in PARTS for key in ("f", "p", "r")]
-    return [*scores, f"{result['seconds']:.0f}"]
+def _lines(row: str, result: dict[str, Any]) -> list[list[str]]:
+    """Return the lines of the sources of a row, and its own."""
+    by_part = {part: {row: result[part], **result[part].get("sources", {})} for part in PARTS if part in result}
+    names = next(iter(by_part.values()))
+    lines = []
+    for name in [*[name for name in names if name != row], row]:
+        scores = [by_part[part][name][key] if part in by_part else None for part in PARTS for key in "fpr"]
+        seconds = f"{result['seconds']:.0f}" if name == row and "seconds" in result else ""
+        cells = ["" if score is None else f"{100 * score:.2f}" for score in scores]
+        lines.append([name if name == row else f"{row[:2]}: {name}", *cells, seconds])
+    return lines
 
 
 def score(row: str, data: Path, part: str, *, force: bool = False) -> None:
-    """Train the model of a row, unless it is there, score it on a part, and keep the result."""
+    """Train the model of a row, unless it is there, score the row on a part, and keep the result."""
     path, folder = RESULTS / f"{row}.json", WORK / row
     result: dict[str, Any] = json.loads(path.read_text("utf8")) if path.exists() and not force else {}
     if part in result:
         return
-    if not result or not (folder / MODEL).exists():
-        folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    train = ROWS[row].train
+    if train and not (result and (folder / MODEL).exists()):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        ROWS[row](data, folder)
+        train(data, folder)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         seconds = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
-        result = {"date": date.today().isoformat(), "seconds": round(seconds, 1)}
-    output = folder / f"{part}.json"
-    command("evaluate", str(folder / MODEL), str(data / f"{part}.iob"), "--output", str(output))
-    metrics = json.loads(output.read_text("utf8"))
-    result[part] = {key: round(metrics[f"ents_{key}"], 6) for key in "fpr"}
+        result = {"seconds": round(seconds, 1)}
+    result = {"date": date.today().isoformat(), **result, part: ROWS[row].score(data, folder, part)}
     save(RESULTS, row, result)
 
 
-def _train(folder: Path, goal: str, train: Path, data: Path) -> None:
+# Sources without gold labels
+
+
+def converted(corpus: Corpus, part: str, data: Path) -> Path:
+    """Return a file .spacy with a part of a corpus, read as the CoNLL scorer reads it."""
+    path = WORK / f"{corpus.lang}-{part}.spacy"
+    if not path.exists():
+        source = str(data / corpus._asdict()[part])
+        command("convert", source, str(path), "--to", "spacy", "--on-invalid", "conlleval", "--lang", corpus.lang)
+    return path
+
+
+def aggregate_sources(corpus: Corpus, texts: Path, output: Path, data: Path, *options: str) -> None:
+    """Write the labels that a label model makes of the sources of a language, which see no gold label."""
+    lines = (SCRIPTS / "sources" / f"{corpus.lang}.txt").read_text(encoding="utf8").splitlines()
+    settings = [argument for line in lines for argument in ("--source", line)]
+    where = ("-o", str(output), "--lang", corpus.lang, "--labels", "PER,LOC,ORG,MISC", "--force")
+    rules = str(SCRIPTS / corpus.rules)
+    command("aggregate", str(texts), *where, "--code", rules, *settings, *options, folder=data)
+
+
+def source_labels(corpus: Corpus, method: str, data: Path, folder: Path, part: str) -> dict[str, Any]:
+    """Return the scores of the labels of a label model on a part, with those of each source for a Markov model."""
+    from spacy.tokens import DocBin
+    from spacy.vocab import Vocab
+
+    gold, output = converted(corpus, part, data), folder / f"{part}.spacy"
+    aggregate_sources(corpus, gold, output, data, "--label-model", method)
+    vocab = Vocab()
+    true, docs = ([*DocBin().from_disk(path).get_docs(vocab)] for path in (gold, output))
+    spans = [_spans(doc.ents) for doc in true]
+    result: dict[str, Any] = _scores([_spans(doc.ents) for doc in docs], spans)
+    if method == "hmm":
+        names = dict.fromkeys(name for doc in docs for name in doc.spans)
+        result["sources"] = {
+            name: _scores([_spans(doc.spans.get(name, ())) for doc in docs], spans) for name in sorted(names)
+        }
+    return result
+
+
+def _spans(spans: Any) -> set[tuple[int, int, str]]:
+    return {(span.start, span.end, span.label_) for span in spans}
+
+
+def _scores(
+    predicted: Sequence[set[tuple[int, int, str]]], gold: Sequence[set[tuple[int, int, str]]]
+) -> dict[str, float]:
+    """Return F1, precision and recall of the spans of texts."""
+    right = sum(len(spans & other) for spans, other in zip(predicted, gold, strict=True))
+    scores = prf(right, sum(map(len, predicted)), sum(map(len, gold)))
+    return {"f": round(scores.f1, 6), "p": round(scores.precision, 6), "r": round(scores.recall, 6)}
+
+
+def student(corpus: Corpus, data: Path, folder: Path) -> None:
+    """Train on the labels of all sources."""
+    texts = folder / "labels.spacy"
+    aggregate_sources(corpus, converted(corpus, "train", data), texts, data)
+    _train(folder, "fast", texts, converted(corpus, "dev", data), corpus.lang)
+
+
+def evaluate(file: Callable[[str, Path], Path], data: Path, folder: Path, part: str) -> dict[str, Any]:
+    """Return the scores of the model of a row on a part; `file` returns its file, of the folder of corpora."""
+    output = folder / f"{part}.json"
+    command("evaluate", str(folder / MODEL), str(file(part, data)), "--output", str(output))
+    metrics = json.loads(output.read_text("utf8"))
+    return {key: round(metrics[f"ents_{key}"], 6) for key in "fpr"}
+
+
+def _train(folder: Path, goal: str, train: Path, dev: Path, lang: str = "en") -> None:
     """Make a config and train it."""
     config = str(folder / "config.cfg")
-    options = ("--task", "ner", "--lang", "en", "--goal", goal, "--dev", str(data / "dev.iob"), "--force")
+    options = ("--task", "ner", "--lang", lang, "--goal", goal, "--dev", str(dev), "--force")
     command("init-config", config, "--train", str(train), *options)
     command("fit", config, "--output", str(folder / MODEL.parent), "--force")
 
 
+# Distant labels
+
+
 def matches(data: Path, folder: Path) -> None:
     """Train on the labels as they are."""
-    _train(folder, "fast", data / "train.distant.iob", data)
+    _train(folder, "fast", data / FOLDER / "train.distant.iob", data / FOLDER / "dev.iob")
 
 
 def unsure(data: Path, folder: Path, *options: str) -> None:
     """Train on the labels of a source that misses spans."""
-    train, texts = data / "train.distant.iob", folder / "labels.spacy"
+    train, texts = data / FOLDER / "train.distant.iob", folder / "labels.spacy"
     command("aggregate", str(train), "-o", str(texts), "--source", f"kb={train},outside=unsure", "--force", *options)
-    _train(folder, "fast", texts, data)
+    _train(folder, "fast", texts, data / FOLDER / "dev.iob")
 
 
 def unsure_gold(data: Path, folder: Path) -> None:
     """Train on these labels, and on gold labels of some of the texts."""
-    sentences = (data / "train.gold.iob").read_text(encoding="utf8").strip().split("\n\n")
+    sentences = (data / FOLDER / "train.gold.iob").read_text(encoding="utf8").strip().split("\n\n")
     gold = folder / "gold.iob"
     write_text(gold, "\n\n".join(Random(0).sample(sentences, GOLD_SENTENCES)) + "\n")
     unsure(data, folder, "--gold", str(gold))
@@ -112,11 +230,11 @@ def unsure_gold(data: Path, folder: Path) -> None:
 
 def again(data: Path, folder: Path, first: Callable[..., None] = unsure) -> None:
     """Train an accurate model on what a first one finds in the training texts."""
-    begin, tagged, texts = folder / "first", folder / "tagged.iob", data / "train.distant.iob"
+    begin, tagged, texts = folder / "first", folder / "tagged.iob", data / FOLDER / "train.distant.iob"
     begin.mkdir(exist_ok=True)
     first(data, begin)
     command("tag", str(begin / MODEL), str(texts), "--output", str(tagged), "--to", "iob", "--force")
-    _train(folder, "accurate", tagged, data)
+    _train(folder, "accurate", tagged, data / FOLDER / "dev.iob")
 
 
 def again_gold(data: Path, folder: Path) -> None:
@@ -124,13 +242,26 @@ def again_gold(data: Path, folder: Path) -> None:
     again(data, folder, unsure_gold)
 
 
-ROWS: dict[str, Callable[[Path, Path], None]] = {
-    "matches": matches,
-    "unsure": unsure,
-    "again": again,
-    "unsure-gold": unsure_gold,
-    "again-gold": again_gold,
+def _distant(train: Callable[[Path, Path], None]) -> Row:
+    return Row(partial(evaluate, lambda part, data: data / FOLDER / f"{part}.iob"), train)
+
+
+def _rows_of(corpus: Corpus) -> dict[str, Row]:
+    """Return the rows of the sources of a corpus."""
+    own = {f"{corpus.lang}-{method}": Row(partial(source_labels, corpus, method)) for method in METHODS}
+    learned = Row(partial(evaluate, partial(converted, corpus)), partial(student, corpus))
+    return {**own, f"{corpus.lang}-student": learned}
+
+
+ROWS: dict[str, Row] = {
+    "matches": _distant(matches),
+    "unsure": _distant(unsure),
+    "again": _distant(again),
+    "unsure-gold": _distant(unsure_gold),
+    "again-gold": _distant(again_gold),
 }
+for _corpus in CORPORA:
+    ROWS |= _rows_of(_corpus)
 
 
 if __name__ == "__main__":

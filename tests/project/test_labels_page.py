@@ -15,6 +15,7 @@ from spacy_crfseq.schemes import decode_lenient
 from tests.project.pages import DOCS, ROOT, blocks, read
 
 PAGE = read(DOCS / "labels-from-models.md")
+RESULTS = ROOT / "scripts" / "labels"
 OLD_NAMES = {"PER": "person", "LOC": "city"}
 
 
@@ -60,3 +61,17 @@ def test_the_commands_and_the_config_of_the_page_run(folder: Path) -> None:
         spacy.load(f"{name}/model-best")("Jordan May came to Norwick.").ents for name in ("student", "again")
     )
     assert [(ent.text, ent.label_) for ent in first] == [(ent.text, ent.label_) for ent in again]
+
+
+def test_the_scores_of_sources_are_those_that_the_script_has_stored() -> None:
+    """The page has them on the test part, of sources that it joins into one row in any order."""
+    for lang, title in (("en", "| English |"), ("es", "| Spanish |")):
+        start = PAGE.index(title)
+        cells = PAGE[start : PAGE.index("\n\n", start)].replace("*", "").replace("|", ",").replace(",", " ").split()
+        stored = [json.loads(path.read_text("utf8"))["test"] for path in RESULTS.glob(f"{lang}-*.json")]
+        assert len(stored) == 4
+        for scores in [*stored, *(source for result in stored for source in result.get("sources", {}).values())]:
+            for value in (scores["f"], scores["p"], scores["r"]):
+                shown = f"{100 * value:.1f}"
+                assert shown in cells, (lang, scores, shown)
+                cells.remove(shown)
