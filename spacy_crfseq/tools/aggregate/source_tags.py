@@ -66,7 +66,7 @@ def read_source_tags(
     given = {tag[2:] for tag in set(tags) if tag not in (OUTSIDE, UNKNOWN)}
     _check_map(source, given if tagged.labels is None else tagged.labels, certain=tagged.labels is not None)
     if source.trim:
-        tags = _trimmed(tags, texts.words, {word.lower() for word in source.trim})
+        tags = _trimmed(tags, texts.words, source)
     abstains = source.outside == "unknown" if source.outside else tagged.abstains
     unsure = _unsure(tags, texts) if source.outside == UNSURE else None
     if unsure is not None:
@@ -74,10 +74,15 @@ def read_source_tags(
     return _numbered(tags, source, {*given, *(tagged.labels or ())}, abstains)._replace(unsure=unsure)
 
 
-def _trimmed(tags: Sequence[str], words: Sequence[str], edges: Collection[str]) -> list[str]:
-    """Return tags of the same spans without the words `edges` at their ends."""
-    result = list(tags)
+def _trimmed(tags: Sequence[str], words: Sequence[str], source: SourceSettings) -> list[str]:
+    """Return tags of the same spans without the words at their ends that a source trims.
+
+    Spans of a label without a new name stay whole, as nothing is known of any of their words.
+    """
+    result, edges = list(tags), {word.lower() for word in source.trim}
     for start, end, label in decode_lenient([tag or OUTSIDE for tag in tags]):
+        if not source.renamed(label):
+            continue
         kept = [place for place in range(start, end) if words[place].lower() not in edges]
         first, last = (kept[0], kept[-1] + 1) if kept else (start, start)
         result[start:end] = [OUTSIDE] * (end - start)

@@ -71,6 +71,8 @@ def test_a_file_says_that_the_rest_is_outside_and_has_the_labels_that_it_gives()
         ("map=LOC:O,outside=unknown", "U-PER ? ? ? ? ? U-PER U-PER ?"),
         ("trim=new,oslo", "U-PER . . U-LOC . . U-PER U-PER ."),
         ("trim=York,NEW,of,outside=unknown", "U-PER ? ? ? U-LOC ? U-PER U-PER ?"),
+        ("trim=new,oslo,map=LOC:", "U-PER . ? ? ? . U-PER U-PER ."),
+        ("trim=new,oslo,map=LOC:O", "U-PER . . . . . U-PER U-PER ."),
         ("trim=york", "U-PER . U-LOC . U-LOC . U-PER U-PER ."),
     ],
 )
