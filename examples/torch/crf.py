@@ -26,16 +26,16 @@ class LogProb(torch.autograd.Function):
     def forward(ctx: Any, *given: torch.Tensor) -> torch.Tensor:
         """Compute value and gradient at once: forward-backward has both."""
         labels, mask = (tensor.numpy(force=True) for tensor in given[4:])
-        value, grad = Chain(*map(as_array, given[:4]), mask=mask).log_prob_and_grad(labels)
-        ctx.save_for_backward(*(torch.from_numpy(array).to(own) for array, own in zip(grad, given, strict=False)))
+        value, ctx.grad = Chain(*map(as_array, given[:4]), mask=mask).log_prob_and_grad(labels)
         dtype = torch.promote_types(given[0].dtype, torch.float32)
         return torch.scalar_tensor(value, dtype=dtype, device=given[0].device)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, factor: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        """Return the gradient of the scores, times that of the sum, which keeps their type as it has no dimensions."""
-        return *(factor * d for d in ctx.saved_tensors), None, None
+        """Return the gradient of the scores, times that of the sum; autograd gives it the type of the scores."""
+        number = factor.item()
+        return *(torch.from_numpy(number * array).to(factor.device) for array in ctx.grad), None, None
 
 
 class CRF(torch.nn.Module):
