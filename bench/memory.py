@@ -188,10 +188,12 @@ def perturbed(sentences: list[corpora.Sentence], tokens: int) -> Iterator[corpor
 
 @benchmark("tag-memory", minutes=1.5)
 def tag_memory(options: Options) -> list[Row]:
-    """Resident memory of `tag` from raw text to JSON, with probabilities, over a million tokens: CoNLL-2000, CoNLL-2002
-    Spanish and UD English EWT, shuffled and repeated, two per cent of the words of each copy made new; a tagger, a
-    chunker and an entity recognizer, trained on 2,000 sentences each.  Growth is the peak above what there was after a
-    tenth of the text.  The speed, in processor time, is compared with a loop that writes `doc.to_json()`."""
+    """Resident memory of `tag` from raw text to JSON, with probabilities, over a million tokens. They are CoNLL-2000,
+    CoNLL-2002 Spanish and UD English EWT, shuffled and repeated, two per cent of the words of each copy made new. The
+    pipeline has a tagger, a chunker and an entity recognizer, trained on 2,000 sentences each. Growth is the peak
+    above what there was after a tenth of the text. The speed, in processor time, is compared with a loop that writes
+    `doc.to_json()`.
+    """
     options.corpus("conll2002", "esp.train")
     data = str(options.corpus("ud-english-ewt", "en_ewt-ud-train.conllu").parent.parent)
     tokens = options.few(20_000, TAGGED_TOKENS)
