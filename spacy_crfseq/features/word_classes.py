@@ -230,4 +230,4 @@ class WordClasses:
         """Use the classes that a model has stored."""
         self._table = ClassTable.from_state(state)
         self._kept, self._state, self._found = None, None, {}
-        self._known = set(self._table.hashes)
+        self._known = set(self._table.hashes) if self.keep == "seen" else set()

@@ -40,6 +40,9 @@ change of it."""
 USUAL, LOWEST = 0.8, 0.1
 """The F-measure that is expected before any was measured, and the lowest one: noise is worth choosing for less."""
 
+FEW = 50
+"""Gold spans of a corpus below which its F-measure says too little to be expected of others."""
+
 
 class Evidence(NamedTuple):
     """Evidence of a text that is new to its model: on the C uncertain spans, and on all spans.
@@ -145,9 +148,10 @@ class RescoredSpans:
     def adapt(self, evidence: Evidence) -> None:
         """Expect the F-measure on texts of another kind, such as a dev corpus, if it is below that on the learned ones.
 
-        Texts to come are rarely easier than both.
+        Texts to come are rarely easier than both.  A corpus of less than `FEW` gold spans changes nothing.
         """
-        self.expected_f = min(self._of_parts, self._measured([evidence]))
+        enough = evidence.n_gold >= FEW
+        self.expected_f = min(self._of_parts, self._measured([evidence])) if enough else self._of_parts
 
     def _measured(self, observed: Sequence[Evidence]) -> float:
         """Return the F-measure of spans that are chosen because they are worth it if this value is expected."""
