@@ -580,8 +580,11 @@ class LearnedDecoder(Decoder, Stateful, Protocol):
     def learn(self, observed: Sequence[Any]) -> None:
         """Learn from the evidence that `observe` returned."""
 
-    def adapt(self, evidence: Any) -> None:
-        """Learn from the evidence of the dev corpus, too, by the whole model; a second time replaces the first."""
+    def adapt(self, evidence: Any | None) -> None:
+        """Learn from the evidence of the dev corpus, too, by the whole model; a second time replaces the first.
+
+        evidence (Any | None): None forgets that of the dev corpus, when training goes on.
+        """
 
     def span_probabilities(
         self, posterior: Any, labels: Ints, starts: Offsets, ends: Offsets, calibrated: Calibrated

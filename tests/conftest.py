@@ -97,11 +97,11 @@ def parsing_once(parse: Callable[..., dict[str, Any]]) -> Callable[..., dict[str
 
 def interpolating_once(interpolate: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Return the method of a config that fills in its references, with a memory: it writes and parses all of it."""
-    result = lru_cache(maxsize=500)(lambda stored: pickle.dumps(interpolate(pickle.loads(stored))))
+    interpolated_once = lru_cache(maxsize=500)(lambda stored: pickle.dumps(interpolate(pickle.loads(stored))))
 
     def interpolated(config: Any) -> Any:
         try:
-            return pickle.loads(result(pickle.dumps(config)))
+            return pickle.loads(interpolated_once(pickle.dumps(config)))
         except (pickle.PicklingError, TypeError, AttributeError):  # a function of a test
             return interpolate(config)
 

@@ -32,7 +32,7 @@ class WordAttributes(Attributes, Protocol):
 
 @runtime_checkable
 class ReadingAttributes(Attributes, Protocol):
-    """Attributes that keep of their data what the texts of a training have, and nothing for the dev corpus."""
+    """Attributes that store the data of values in the training texts alone, none of others such as the dev corpus."""
 
     def begin_reading(self) -> None:
         """Note the values that are looked up from now on."""

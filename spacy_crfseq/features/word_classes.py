@@ -161,7 +161,7 @@ class WordClasses:
         self._window, self._templates = window, tuple(templates)
         self._table: ClassTable | None = None
         self._kept: ClassTable | None = None  # of the table, what the texts of a training had
-        self._known: set[int] = set()  # what a stored model has
+        self._stored: set[int] = set()  # what a stored model has
         self._seen: set[int] | None = None  # while such texts are read
         self._found: dict[str, str | None] = {}
         self._state: dict[str, Any] | None = None
@@ -211,7 +211,7 @@ class WordClasses:
     def begin_reading(self) -> None:
         """Note the words of the texts of a training from now on, if only these are kept."""
         if self.keep == "seen":
-            self._kept, self._seen = None, set(self._known)
+            self._kept, self._seen = None, set(self._stored)
             self._state, self._found = None, {}
 
     def end_reading(self) -> None:
@@ -230,4 +230,4 @@ class WordClasses:
         """Use the classes that a model has stored."""
         self._table = ClassTable.from_state(state)
         self._kept, self._state, self._found = None, None, {}
-        self._known = set(self._table.hashes) if self.keep == "seen" else set()
+        self._stored = set(self._table.hashes) if self.keep == "seen" else set()

@@ -23,7 +23,7 @@ from ..features.index import HashIndex
 from ..features.sets import FeatureSet, columns_read
 from ..features.templates import lexical_names
 from ..model import LinearChainCRF
-from ..types import Floats, NetworkPotential, OccurrenceRules
+from ..types import Floats, LearnedDecoder, NetworkPotential, OccurrenceRules
 from .cfg import UNCALIBRATED
 from .feature_names import MAX_STRINGS, FeatureReader, LargestNames, Origins, names_left
 from .labels import LabelSet
@@ -280,6 +280,8 @@ class DocModel:
         """Take the weights that the training has now."""
         if self._run is not None and (theta := self._run.newer()) is not None:
             self._set_parameters(theta)
+            if isinstance(decoder := self.method.decoder, LearnedDecoder):
+                decoder.adapt(None)  # it was by the weights of the model that was saved last
 
     def set_parameters(self, theta: Floats, n_sequences: int | None = None) -> None:
         """Predict with these parameters [D] from now on; a calibration fitted to earlier ones is reset.

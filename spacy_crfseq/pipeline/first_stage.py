@@ -93,11 +93,9 @@ def teach(
 ) -> None:
     """Let a decoder learn from a training corpus by models of a jackknife, where no first stage is trained.
 
-    Its parts are runs of neighbours, so that few documents are in two.  Other arguments as of `jackknife`.
+    Arguments as of `jackknife`.
     """
-    parts = np.array_split(np.arange(texts.corpus.data.n_sequences), PARTS)
-    held = [part for part in parts if len(part)]
-    done = held_out(model, texts, held if len(held) > 1 else [], learn, "Decoder", report)
+    done = held_out(model, texts, _runs(texts), learn, "Decoder", report)
     decoder.learn([decoder.observe(posterior, part.known_gold()) for _, part, posterior in done])
 
 
@@ -105,14 +103,18 @@ def judged_parts(
     model: DocModel, texts: TrainingSet, learn: Callable[[Offsets], None], report: Callable[[str], None]
 ) -> list[JudgedPart]:
     """Return a training corpus with the labels that models of a jackknife give it; arguments as of `teach`."""
-    parts = np.array_split(np.arange(texts.corpus.data.n_sequences), PARTS)
     judged = []
-    held = [part for part in parts if len(part)]
-    for _, part, posterior in held_out(model, texts, held if len(held) > 1 else [], learn, "Calibration", report):
+    for _, part, posterior in held_out(model, texts, _runs(texts), learn, "Calibration", report):
         offsets = part.encoded.offsets
         text = np.repeat(np.arange(len(offsets) - 1, dtype=np.int32), np.diff(offsets))
         judged.append(JudgedPart(posterior, part.known_gold(), text))
     return judged
+
+
+def _runs(texts: TrainingSet) -> list[Offsets]:
+    """Return the parts of a jackknife, runs of neighbours, so that few documents are in two; none of one sequence."""
+    parts = [part for part in np.array_split(np.arange(texts.corpus.data.n_sequences), PARTS) if len(part)]
+    return parts if len(parts) > 1 else []
 
 
 def held_out(

@@ -69,6 +69,10 @@ N_SAMPLE = 10
 SMALL = 100_000
 """Words up to which five more models are trained for a calibration."""
 NORMALISED = "probabilities are not calibrated: the model is normalised at each token"
+NO_DEV = (
+    "no dev corpus: probabilities are not calibrated. Give --paths.dev, or run 'crfseq calibrate' on annotated "
+    "texts that are not in the training corpus"
+)
 
 
 class Training:
@@ -339,11 +343,8 @@ class Training:
             plan.report(
                 "no dev corpus: probabilities are as models of parts of the training corpus have corrected them"
             )
-        elif size > SMALL or model.first is not None or model.networks or plan.source is not None:
-            plan.report(
-                "no dev corpus: probabilities are not calibrated. Give --paths.dev, or run 'crfseq calibrate' on "
-                "annotated texts that are not in the training corpus"
-            )
+        elif size > SMALL or texts.terms or model.first is not None or model.networks or plan.source is not None:
+            plan.report(NO_DEV)
         else:
             training = Training(model.new_rehearsal(), report=plan.report, seed=plan.seed)
             corpus, scheme = texts._replace(terms={}), model.annotation.scheme
@@ -352,6 +353,7 @@ class Training:
             if parts:
                 fitted = fit_to_parts(parts, method.decoder, table)
                 return fitted._replace(corpus="training corpus, by models of its parts")
+            plan.report(NO_DEV)
         return None
 
     # Examples and terms that come later

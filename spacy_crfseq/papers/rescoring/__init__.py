@@ -35,8 +35,9 @@ KINDS = 4
 PENALTY = 5.0
 """Half of it times the squared weights keeps these small; chosen on development parts in English and Spanish."""
 ROUNDS, CLOSE = 50, 1e-3
-"""Newton steps at most, and the gain in nats below which another one is not made; also steps to the F-measure, and the
-change of it."""
+"""Newton steps at most, and the gain in nats below which no other is made."""
+F_STEPS, F_CLOSE = 50, 1e-3
+"""Steps to the F-measure at most, and the change of it below which no other is made."""
 USUAL, LOWEST = 0.8, 0.1
 """The F-measure that is expected before any was measured, and the lowest one: noise is worth choosing for less."""
 
@@ -145,13 +146,14 @@ class RescoredSpans:
         self.weights = weights if len(table) else np.zeros(0)
         self.expected_f = self._of_parts = self._measured(observed)
 
-    def adapt(self, evidence: Evidence) -> None:
+    def adapt(self, evidence: Evidence | None) -> None:
         """Expect the F-measure on texts of another kind, such as a dev corpus, if it is below that on the learned ones.
 
-        Texts to come are rarely easier than both.  A corpus of less than `FEW` gold spans changes nothing.
+        Texts to come are rarely easier than both.  None, or a corpus of less than `FEW` gold spans, is no evidence.
         """
-        enough = evidence.n_gold >= FEW
-        self.expected_f = min(self._of_parts, self._measured([evidence])) if enough else self._of_parts
+        self.expected_f = self._of_parts
+        if evidence is not None and evidence.n_gold >= FEW:
+            self.expected_f = min(self._of_parts, self._measured([evidence]))
 
     def _measured(self, observed: Sequence[Evidence]) -> float:
         """Return the F-measure of spans that are chosen because they are worth it if this value is expected."""
@@ -160,12 +162,12 @@ class RescoredSpans:
         features, right, ahead = (np.concatenate(column) for column in list(zip(*observed, strict=True))[:3])
         n_gold, n_certain, n_right = np.sum([evidence[3:] for evidence in observed], axis=0).tolist()
         p, gain, value = _sigmoid(features[:, 0] + features @ self.weights), 1 + self.base.beta**2, USUAL
-        for _ in range(ROUNDS):  # Dinkelbach's method with counts
+        for _ in range(F_STEPS):  # Dinkelbach's method with counts
             chosen, before = ahead & (p > value / gain), value
             n_chosen = n_certain + int(chosen.sum())
             of_gold = n_right + int((chosen & right).sum())
             value = max(LOWEST, gain * of_gold / (n_chosen + self.base.beta**2 * n_gold))
-            if abs(value - before) < CLOSE:
+            if abs(value - before) < F_CLOSE:
                 break
         return float(value)
 

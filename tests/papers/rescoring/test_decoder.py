@@ -524,3 +524,19 @@ def test_training_with_a_harder_dev_corpus_lowers_the_expected_f_if_it_calibrate
         measured.append(pipe.method.decoder.expected_f)
     assert 0.3 < of_parts < 0.9
     assert measured == [of_parts, rescoring.LOWEST, of_parts, of_parts]
+
+
+def test_the_expected_f_of_a_model_that_was_saved_is_forgotten_when_spacy_trains_on() -> None:
+    examples = _examples(spacy.blank("en"))
+    pipe = _component(labels=False)
+    pipe.initialize(lambda: examples)
+    decoder = pipe.method.decoder
+    of_parts = decoder.expected_f
+    for _ in range(2):
+        pipe.update(examples, sgd=True)
+        pipe.predict([examples[0].predicted])
+        assert decoder.expected_f == of_parts
+        decoder.adapt(_easy_and_hard(30_000))
+        assert decoder.expected_f == rescoring.LOWEST
+        pipe.predict([examples[0].predicted])
+        assert decoder.expected_f == rescoring.LOWEST
