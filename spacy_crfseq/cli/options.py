@@ -103,6 +103,15 @@ Match = Annotated[
         rich_help_panel=_LAYOUT,
     ),
 ]
+Alternatives = Annotated[
+    str | None,
+    typer.Option(
+        help="Of annotated spans at one place with several labels, the candidates: best takes those with the highest "
+        "score, all every label",
+        show_default="best",
+        rich_help_panel=_LAYOUT,
+    ),
+]
 SkipInvalid = Annotated[
     bool,
     typer.Option(

@@ -174,6 +174,7 @@ class Asked(NamedTuple):
     outside: str | None = None
     min_score: float | None = None
     match: str | None = None
+    alternatives: str | None = None
     skip_invalid: bool | None = None
 
     def layout(self, layouts: Mapping[str, Preset] = GOLD) -> Preset | None:
@@ -208,8 +209,7 @@ class Asked(NamedTuple):
                 raise ConfigError(f"--rename {self.rename}: give labels of XML and new names, as in name=author,ref=O.")
             names = {**layout.form.rename, **{old: new for old, _, new in pairs}}
             layout = layout._replace(form=layout.form._replace(rename=names))
-        given = {"outside": self.outside, "min_score": self.min_score, "match": self.match}
-        rules: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        rules = {name: value for name in SpanRules._fields if (value := getattr(self, name)) is not None}
         if layout is not None and rules:
             if layout.spans is None:
                 option = f"--{next(iter(rules)).replace('_', '-')}"

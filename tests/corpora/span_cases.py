@@ -70,6 +70,7 @@ class Case(NamedTuple):
             outside=given.get("--outside"),
             min_score=float(score) if score else None,
             match=given.get("--match"),
+            alternatives=given.get("--alternatives"),
         )
 
     @property
@@ -193,6 +194,10 @@ CASES = [
         **LINE, "spans": [*DICTS[:2], {"start": 14, "end": 22, "label": ["LOC", "ORG"]}]}},
         counts=Counts({"PER": 2}, 5, candidates=2),
         said="1 span with several labels, which are candidates: one of them is right"),
+    Case("Several labels with scores", {"a.jsonl": {**LINE, "spans": [
+        *({**span, "score": 0.9} for span in DICTS), {**DICTS[2], "label": "ORG", "score": 0.4}]}},
+         "--alternatives all", Counts({"PER": 2}, 5, candidates=2),
+         "1 span with several labels, which are candidates: one of them is right"),
     Case("spaCy's training data", {"a.json": [[TEXT, {"entities": LISTS}]]}),
     Case("Training data with its classes", {"a.json": {"classes": ["PER", "LOC"],
                                                        "annotations": [[TEXT, {"entities": LISTS}]]}}),

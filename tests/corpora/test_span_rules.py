@@ -205,19 +205,21 @@ def test_rules_are_refused_for_files_without_spans(tmp_path: Path, run: Run) -> 
     path.write_text("Ada B-PER\nmet O\n\n")
     refused(run("debug-data", path, "--columns word,ent --min-score 0.5"), "--min-score is for annotated spans")
     refused(run("init-config", tmp_path / "a.cfg", "--outside unknown --train", path), "--outside is for annotated")
+    refused(run("debug-data", path, "--columns word,ent --alternatives all"), "--alternatives is for annotated spans")
 
 
 def test_a_config_is_written_with_the_rules_and_only_for_a_corpus_that_can_be_read(tmp_path: Path, run: Run) -> None:
     good = {"text": TEXT, "entities": [span(0, 3, "PER", 0.9), span(8, 10, "PER", 0.2)]}
     path, config = write(tmp_path / "a.jsonl", good), tmp_path / "a.cfg"
-    options = "--lang xx --outside unknown --min-score 0.5"
+    options = "--lang xx --outside unknown --min-score 0.5 --alternatives all"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the span below the score
         worked(run("init-config", config, options, "--train", path, "--dev", path))
     train, dev = config.read_text().split("[corpora.dev]")
     assert 'outside = "unknown"\n' in train
     assert "min_score = 0.5\n" in train
-    assert 'outside = "known"\nmin_score = 0.0\n' in dev
+    assert 'alternatives = "all"\n' in train
+    assert 'outside = "known"\nmin_score = 0.0\nalternatives = "best"\n' in dev
     write(path, good, *[{"text": TEXT, "entities": [{"text": "Ada", "label": "PER"}]}] * 3)
     refused(run("init-config", tmp_path / "b.cfg", "--lang xx --train", path), "a.jsonl:2:", "positions are missing")
     assert not (tmp_path / "b.cfg").exists()

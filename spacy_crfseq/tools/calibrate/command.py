@@ -33,6 +33,7 @@ def calibrate_cli(
     outside: options.Outside = None,
     min_score: options.MinScore = None,
     match: options.Match = None,
+    alternatives: options.Alternatives = None,
     skip_invalid: options.SkipInvalid = False,
     output: Annotated[Path | None, options.output("Folder for a calibrated copy", default="store it in MODEL")] = None,
     component: options.Components = None,
@@ -78,7 +79,7 @@ def calibrate_cli(
     done = calibrate(
         model,
         joined(files),
-        layout=Asked(format, columns, scheme, encoding, None, outside, min_score, match, skip_invalid),
+        layout=Asked(format, columns, scheme, encoding, None, outside, min_score, match, alternatives, skip_invalid),
         output=output,
         component=component,
         given=given,

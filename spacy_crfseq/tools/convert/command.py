@@ -40,6 +40,7 @@ def convert_cli(
     outside: options.Outside = None,
     min_score: options.MinScore = None,
     match: options.Match = None,
+    alternatives: options.Alternatives = None,
     skip_invalid: options.SkipInvalid = False,
     labels: Annotated[
         str,
@@ -113,7 +114,7 @@ def convert_cli(
     if group is not None and not shares:
         raise ConfigError("--group keeps texts together in parts: give --split SHARES, too.")
     read_by = load_config(config, {}).interpolate() if config else {}
-    asked = Asked(format, columns, scheme, encoding, rename, outside, min_score, match, skip_invalid)
+    asked = Asked(format, columns, scheme, encoding, rename, outside, min_score, match, alternatives, skip_invalid)
     corpus = corpus_of(source, asked, labels=labels, unit=unit, on_invalid=on_invalid, config=read_by)
     layout = target_layout(target, to, to_scheme, corpus)  # a model is no corpus, whatever OUTPUT is called
     block = read_by.get("nlp", {})

@@ -46,6 +46,7 @@ def debug_data_cli(
     outside: options.Outside = None,
     min_score: options.MinScore = None,
     match: options.Match = None,
+    alternatives: options.Alternatives = None,
     skip_invalid: options.SkipInvalid = False,
     cost: Annotated[bool, typer.Option(help="With --config: estimate the time of training")] = True,
     cross_validate: Annotated[
@@ -86,7 +87,7 @@ def debug_data_cli(
         file,
         dev=dev,
         config_path=config_path,
-        layout=Asked(format, columns, scheme, encoding, rename, outside, min_score, match, skip_invalid),
+        layout=Asked(format, columns, scheme, encoding, rename, outside, min_score, match, alternatives, skip_invalid),
         cost=cost,
         cross_validate=cross_validate,
         number=number,

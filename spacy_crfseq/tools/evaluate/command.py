@@ -31,6 +31,7 @@ def evaluate_cli(
     outside: options.Outside = None,
     min_score: options.MinScore = None,
     match: options.Match = None,
+    alternatives: options.Alternatives = None,
     skip_invalid: options.SkipInvalid = False,
     corpus: Annotated[
         Path | None, typer.Option(help="Training corpus, to score seen and unseen spans or words separately")
@@ -90,7 +91,7 @@ def evaluate_cli(
             if value is not None:
                 raise ConfigError(f"--{name} is for a comparison: give --against MODEL.")
     layout, shown = (
-        Asked(format, columns, scheme, encoding, None, outside, min_score, match, skip_invalid),
+        Asked(format, columns, scheme, encoding, None, outside, min_score, match, alternatives, skip_invalid),
         SHOWN if number is None else number,
     )
     metrics, report, comparison = evaluate(model, file, layout, corpus=corpus, given=given, raw=raw, rival=rival)

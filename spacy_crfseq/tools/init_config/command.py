@@ -40,6 +40,7 @@ def init_config_cli(
     outside: options.Outside = None,
     min_score: options.MinScore = None,
     match: options.Match = None,
+    alternatives: options.Alternatives = None,
     skip_invalid: options.SkipInvalid = False,
     goal: Annotated[
         str | None, typer.Option("--goal", "-g", help=f"Training goal: {', '.join(GOALS)}", show_default="fast")
@@ -94,7 +95,7 @@ def init_config_cli(
       python -m spacy crfseq init-config - --task all --format conll2003 \\
           --goal accurate
     """
-    asked = Asked(format, columns, scheme, encoding, rename, outside, min_score, match, skip_invalid)
+    asked = Asked(format, columns, scheme, encoding, rename, outside, min_score, match, alternatives, skip_invalid)
     wanted = Wanted(task, lang, asked, goal, train, dev)
     settings, text = make_config(output, wanted, raw=raw or (), vectors=vectors, lists=lists, force=force)
     if str(output) == STDOUT:

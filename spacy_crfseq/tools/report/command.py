@@ -27,6 +27,7 @@ def report_cli(
     outside: options.Outside = None,
     min_score: options.MinScore = None,
     match: options.Match = None,
+    alternatives: options.Alternatives = None,
     skip_invalid: options.SkipInvalid = False,
     train: Annotated[
         Path | None,
@@ -59,7 +60,7 @@ def report_cli(
         model,
         joined(files),
         output,
-        Asked(format, columns, scheme, encoding, None, outside, min_score, match, skip_invalid),
+        Asked(format, columns, scheme, encoding, None, outside, min_score, match, alternatives, skip_invalid),
         trained_on=TrainedOn(train, corpus),
         component=component,
         given=given,
