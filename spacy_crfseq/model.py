@@ -18,7 +18,7 @@ import numpy as np
 from .errors import ConfigError
 from .features.encoded import Encoded
 from .inference.posterior import Posterior
-from .potentials.layout import DenseRows, Layout, cells, used_rows, widened
+from .potentials.layout import DenseRows, Layout, cells, chosen, dense_if_full, rows_with, used_rows, widened
 from .potentials.linear import CachedSums, Linear, Source
 from .potentials.protocol import Potential
 from .potentials.sums import SmallPotential, Sum, TokenScores
@@ -183,31 +183,35 @@ class LinearChainCRF:
         The scores of every text stay the same; training can continue with the remaining features.
         """
         blocks = zip((self.layout.unigrams, self.layout.bigrams), self.views, strict=False)
-        counts = [np.diff(np.append(0, np.cumsum(part != 0))[rows.bounds]) for rows, part in blocks]
-        return self.with_features([count > 0 for count in counts])
+        return self.with_features([rows_with(rows, part != 0) for rows, part in blocks])
 
     def with_features(self, wanted: Sequence[Bools]) -> LinearChainCRF:
         """Return the model with the features [F] of each block that are wanted, and their weights."""
-        kept = np.ones(self.layout.size, np.bool_)
-        blocks = self.layout.unigrams, self.layout.bigrams
-        for rows, part, kept_rows in zip(blocks, self.layout.views(kept), wanted, strict=False):
-            part[:] = kept_rows[cells(rows) // max(1, rows.width)]
-        return self if kept.all() else self._restricted(kept)
-
-    def _restricted(self, kept: Bools, threshold: float = -1.0) -> LinearChainCRF:
-        """Return the model with these weights [size of the layout], and the features that have any."""
-        if any(potential.needs_features for potential in self.small):
+        own = self.layout
+        used = [part & used_rows(rows) for rows, part in zip((own.unigrams, own.bigrams), wanted, strict=True)]
+        unigrams, weights = chosen(own.unigrams, self.views.unigrams, used[0])
+        bigrams, pair_weights = chosen(own.bigrams, self.views.bigrams, used[1])
+        if (unigrams.size, bigrams.size) == (own.unigrams.size, own.bigrams.size):
             return self
+        shared, steps = self.theta[own.unigrams.size + own.bigrams.size :], own.steps
+        steps = None if steps is None or steps.all() else steps
+        layout = Layout(own.n_labels, unigrams, bigrams, steps, own.boundaries)
+        return self._of_features(layout, np.concatenate([weights, pair_weights, shared]), used)
+
+    def _restricted(self, kept: Bools, threshold: float) -> LinearChainCRF:
+        """Return the model with these weights [size of the layout], and the features that have any."""
         layout, theta = self.layout.restricted(kept), self.layout.move(self.theta[: self.layout.size], kept)
         theta[np.abs(theta) <= threshold] = 0
-        used, other = used_rows(layout.unigrams), used_rows(layout.bigrams)
-        keys, templates = (self.keys[0][used], self.keys[1][other]), self.templates
-        templates = None if templates is None else (templates[0][used], templates[1][other])
+        used = [used_rows(layout.unigrams), used_rows(layout.bigrams)]
         layout = layout.without_empty()
-        unigrams, bigrams = (
-            DenseRows(rows.n_rows, rows.width) if rows.size == rows.n_rows * rows.width else rows
-            for rows in (layout.unigrams, layout.bigrams)
-        )
+        unigrams, bigrams = dense_if_full(layout.unigrams), dense_if_full(layout.bigrams)
         layout = layout._replace(unigrams=unigrams, bigrams=bigrams)
-        theta = np.concatenate([theta, self.theta[self.layout.size :]])
+        return self._of_features(layout, np.concatenate([theta, self.theta[self.layout.size :]]), used)
+
+    def _of_features(self, layout: Layout, theta: Floats, used: Sequence[Bools]) -> LinearChainCRF:
+        """Return the model with some features [F] of each block, and their parameters; itself if it needs all."""
+        if any(potential.needs_features for potential in self.small):
+            return self
+        keys, templates = (self.keys[0][used[0]], self.keys[1][used[1]]), self.templates
+        templates = None if templates is None else (templates[0][used[0]], templates[1][used[1]])
         return LinearChainCRF(self.labels, layout, theta, keys, self.dictionary, templates, self.added_potentials)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 from spacy.tokens import Doc
@@ -20,7 +21,7 @@ from ..features.templates import names_of
 from ..features.token_sets import make_token_sets
 from ..model import LinearChainCRF
 from ..potentials.layout import DenseRows, WeightRows
-from ..types import Bools, Offsets
+from ..types import Bools, Floats, Offsets
 from .prediction import DocColumns
 
 N_FLAGS = 64
@@ -181,9 +182,12 @@ def features_with_largest_weights(crf: LinearChainCRF) -> tuple[Offsets, Offsets
     least, values = np.zeros(len(numbers)), np.zeros(0)
     groups = items = np.zeros(0, np.int64)
     for block, rows in enumerate((crf.layout.unigrams, crf.layout.bigrams)):
-        for begin in range(0, rows.size, PORTION):
-            places = begin + np.flatnonzero(crf.views[block][begin : begin + PORTION])  # most may be zero
-            (features, columns), weights = _cells(rows, places), crf.views[block][places]
+        bounds = rows.bounds
+        for begin, end in pairwise(_portions(bounds)):
+            of_both = np.minimum(*np.split(least, 2))  # signs
+            by_feature = of_both[ends[block] + owners[block][begin:end]] if owners else np.full(end - begin, np.inf)
+            larger = _larger(rows, crf.views[block], bounds[begin : end + 1], by_feature, of_both[:n])
+            features, columns, weights = begin + larger[0], larger[1], larger[2]
             for group in (columns % n, *([ends[block] + owners[block][features]] if owners else [])):
                 group = group + ends[-1] * (weights < 0)
                 new = np.flatnonzero(np.abs(weights) > least[group])
@@ -199,8 +203,29 @@ def features_with_largest_weights(crf: LinearChainCRF) -> tuple[Offsets, Offsets
     return largest[:split], largest[split:] - base
 
 
-def _cells(rows: WeightRows, places: Offsets) -> tuple[Offsets, Offsets]:
-    """Return feature and column of the weights at some places of a block."""
+def _portions(bounds: Offsets) -> list[int]:
+    """Return the first rows of portions of some `PORTION` weights, and the number of rows; `bounds` are those of rows.
+
+    The first portions, most of whose weights are larger than all before of their label or template, are smaller.
+    """
+    size = int(bounds[-1])
+    starts = [np.arange(0, min(size, 4 * PORTION), max(1, PORTION >> 5)), np.arange(0, size, PORTION)]
+    edges: list[int] = np.unique([*np.searchsorted(bounds, np.concatenate(starts)), len(bounds) - 1]).tolist()
+    return edges
+
+
+def _larger(
+    rows: WeightRows, weights: Floats, bounds: Offsets, by_row: Floats, by_label: Floats
+) -> tuple[Offsets, Offsets, Floats]:
+    """Return row, column and value of the weights of some rows that exceed the bound of their row or of their label.
+
+    bounds (Offsets): The starts of these rows, and the end of the last one; rows are counted from the first one.
+    """
+    portion, by_column = weights[bounds[0] : bounds[-1]], np.tile(by_label, rows.width // len(by_label))
     if isinstance(rows, DenseRows):
-        return np.divmod(places, rows.width)
-    return np.searchsorted(rows.ptr, places, side="right") - 1, rows.cols[places].astype(np.int64)
+        places = np.flatnonzero(np.abs(portion) > np.minimum(by_row[:, None], by_column).ravel())
+        return *np.divmod(places, rows.width), portion[places]
+    columns = rows.cols[bounds[0] : bounds[-1]]
+    places = np.flatnonzero(np.abs(portion) > np.minimum(np.repeat(by_row, np.diff(bounds)), by_column[columns]))
+    features = np.searchsorted(bounds - bounds[0], places, side="right") - 1
+    return features, columns[places].astype(np.int64), portion[places]

@@ -113,6 +113,29 @@ def used_rows(rows: WeightRows) -> Bools:
     return used
 
 
+def rows_with(rows: WeightRows, marked: Bools) -> Bools:
+    """Return which rows [R] have one of the marked weights [size]."""
+    if isinstance(rows, DenseRows):
+        some: Bools = np.logical_or.reduce(marked.reshape(rows.n_rows, rows.width), axis=1)
+        return some
+    counts: Offsets = np.diff(np.append(0, np.cumsum(marked))[rows.ptr])
+    return counts > 0
+
+
+def chosen(rows: WeightRows, weights: Floats, kept: Bools) -> tuple[WeightRows, Floats]:
+    """Return some rows, marked in kept [R], and their weights; full rows are dense."""
+    if isinstance(rows, DenseRows):
+        return DenseRows(int(kept.sum()), rows.width), rows.matrix(weights)[kept].ravel()
+    sizes = np.diff(rows.ptr)
+    places, ptr = np.repeat(kept, sizes), np.append(0, np.cumsum(sizes[kept], dtype=np.int64))
+    return dense_if_full(SparseRows(ptr, rows.cols[places], rows.width)), weights[places]
+
+
+def dense_if_full(rows: WeightRows) -> WeightRows:
+    """Return rows that have all weights as dense ones, and others as they are."""
+    return DenseRows(rows.n_rows, rows.width) if rows.size == rows.n_rows * rows.width else rows
+
+
 def widened(rows: WeightRows, old_columns: NDArray[np.int64], width: int) -> tuple[WeightRows, NDArray[np.int64]]:
     """Return rows of a larger width, where column c is ``old_columns[c]``, and the new place of each weight."""
     row, column = np.divmod(cells(rows), max(1, rows.width))
