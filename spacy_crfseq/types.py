@@ -563,16 +563,19 @@ Calibrated: TypeAlias = Callable[[NDArray[np.float64], Ints], NDArray[np.float64
 
 @runtime_checkable
 class LearnedDecoder(Decoder, Stateful, Protocol):
-    """A decoder that corrects the probabilities of spans, and learns how from models of parts of the corpus.
+    """A decoder that learns what to expect from texts that are new to their models.
 
-    Its state is what it has learned; ``from_state(None)`` forgets that.
-
-    base (Decoder): Decodes in these models.
-    learned (bool): Whether it has learned anything yet.
+    These are parts of the training corpus, by models of the others, where such are trained, and the dev corpus.  Its
+    state is what it has learned; ``from_state(None)`` forgets that.
     """
 
-    base: Decoder
-    learned: bool
+    @property
+    def base(self) -> Decoder:
+        """The decoder of models of parts, which has learned nothing."""
+
+    @property
+    def learned(self) -> bool:
+        """Whether it has learned from parts."""
 
     def observe(self, posterior: Any, gold: Ints) -> Any:
         """Return the evidence in the `Posterior` of a text new to its model; gold [T] is negative where unknown."""
@@ -585,6 +588,11 @@ class LearnedDecoder(Decoder, Stateful, Protocol):
 
         evidence (Any | None): None forgets that of the dev corpus, when training goes on.
         """
+
+
+@runtime_checkable
+class CorrectingDecoder(LearnedDecoder, Protocol):
+    """A decoder that learns to correct the probabilities of spans, from models that are trained for it if need be."""
 
     def span_probabilities(
         self, posterior: Any, labels: Ints, starts: Offsets, ends: Offsets, calibrated: Calibrated

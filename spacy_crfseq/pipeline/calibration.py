@@ -22,7 +22,7 @@ from ..reliability import (
     tempered,
 )
 from ..schemes import ANY, TagTable, correct_spans, spans_of
-from ..types import Bools, Calibrated, Decoder, Ints, LearnedDecoder, Offsets
+from ..types import Bools, Calibrated, CorrectingDecoder, Decoder, Ints, Offsets
 
 WRONG = 10
 """Fewer mistakes do not show how often a confident prediction is wrong."""
@@ -165,7 +165,7 @@ def span_probabilities(
     def by_both(probabilities: NDArray[np.float64], first_labels: Ints) -> NDArray[np.float64]:
         return by_curve(tempered(probabilities, temperature), first_labels)
 
-    if isinstance(decoder, LearnedDecoder) and decoder.learned:
+    if isinstance(decoder, CorrectingDecoder) and decoder.learned:
         return decoder.span_probabilities(words._replace(temperature=1.0), labels, starts, ends, by_both)
     words = words._replace(temperature=temperature)
     return by_curve(words.span_probabilities(labels, starts, ends), labels[starts])

@@ -92,12 +92,12 @@ class Evaluator:
         return self._crf.at(theta).posterior(self._encoded, labels.constraints, self._allowed, rules=self._rules)
 
     def adapt(self, words: Posterior) -> None:
-        """Let a decoder that has learned take in what the corpus shows; `words` as of `calibration`.
+        """Let a decoder that learns take in what the corpus shows; `words` as of `calibration`.
 
         Labels that the model lacks count as unknown.
         """
         decoder = self._model.method.decoder
-        if isinstance(decoder, LearnedDecoder) and decoder.learned:
+        if isinstance(decoder, LearnedDecoder):
             decoder.adapt(decoder.observe(words, np.where(self._gold < len(self._crf.labels), self._gold, MISSING)))
 
     def calibration(self, words: Posterior) -> CalibrationFit | None:

@@ -17,7 +17,7 @@ from spacy.training import Example
 from ..features.documents import APART
 from ..inference.posterior import Posterior
 from ..training.dataset import Dataset, folds
-from ..types import MISSING, Decoder, Ints, LearnedDecoder, Offsets
+from ..types import MISSING, CorrectingDecoder, Decoder, Ints, LearnedDecoder, Offsets
 from .calibration import JudgedPart
 from .doc_model import DocModel
 from .prediction import doc_key
@@ -85,7 +85,7 @@ def jackknife(
 
 
 def teach(
-    decoder: LearnedDecoder,
+    decoder: CorrectingDecoder,
     model: DocModel,
     texts: TrainingSet,
     learn: Callable[[Offsets], None],

@@ -34,7 +34,7 @@ HEAD: dict[str, Any] = {
     "attributes": dict | None, "names": list, "largest": list, "n_sequences": int, "seen_all": bool,
     "first": bytes | None, "model": bytes, "digest": bytes,
 }  # fmt: skip
-"""The types of the entries of the head; a decoder that has learned something adds "decoder"."""
+"""The types of the entries of the head; a decoder that learns adds "decoder"."""
 MADE_OF = ("attr", "scheme")
 """Settings of a task that say what the tags of a model mean; the config must have those of the training."""
 

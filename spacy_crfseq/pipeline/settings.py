@@ -187,9 +187,9 @@ class Method(NamedTuple):
     @property
     def staged(self) -> bool:
         """Whether other models are trained before this one, of all the texts that it will learn from."""
-        from ..types import LearnedDecoder
+        from ..types import CorrectingDecoder
 
-        return self.first_stage() is not None or isinstance(self.decoder, LearnedDecoder)
+        return self.first_stage() is not None or isinstance(self.decoder, CorrectingDecoder)
 
     def rehearsal(self) -> "Method":
         """Return the method of models that learn from parts of a corpus, to show what to expect of new texts."""

@@ -240,9 +240,9 @@ def create_calibrate(then: Callable[[Language], Language] | None = None) -> Call
     """Return a callback that calibrates on the dev corpus (registered as ``spacy_crfseq.Calibrate.v1``).
 
     Use it for ``[training.before_to_disk]``.  It fits a temperature for the probabilities of each CRF that is trained,
-    and a curve for those of its spans, see `calibrate`.  Predictions stay the same, except where `RescoredSpans` learns
-    that the F-measure is lower on the dev corpus, and chooses more spans.  ``spacy train`` saves the pipeline at each
-    evaluation, and tags the dev corpus a second time then; ``crfseq fit`` does not.
+    and a curve for those of its spans, see `calibrate`.  Predictions stay the same, except those of decoders that
+    measure the F-measure to expect, as `MaxExpectedF1` does.  ``spacy train`` saves the pipeline at each evaluation,
+    and tags the dev corpus a second time then; ``crfseq fit`` does not.
 
     then (Callable | None): A block with another callback, which is called afterwards.
     """

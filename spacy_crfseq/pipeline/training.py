@@ -45,7 +45,17 @@ from ..training.dataset import Dataset
 from ..training.fit import FitResult, Progress, RunState
 from ..training.fit import fit as minimise
 from ..training.objective import Objective
-from ..types import BY_OPTIMIZER, MISSING, Ints, LearnedDecoder, Offsets, Optimizer, Schedule, StepReport
+from ..types import (
+    BY_OPTIMIZER,
+    MISSING,
+    CorrectingDecoder,
+    Ints,
+    LearnedDecoder,
+    Offsets,
+    Optimizer,
+    Schedule,
+    StepReport,
+)
 from .build import build_model
 from .calibration import CalibrationFit, fit_to_parts
 from .cfg import UNCALIBRATED
@@ -146,7 +156,7 @@ class Training:
             check_source(self.plan.source, model)
         if isinstance(decoder := model.method.decoder, LearnedDecoder):
             before = None if self.plan.source is None else self.plan.source.method.decoder
-            decoder.from_state(before.to_state() if isinstance(before, type(decoder)) else None)
+            decoder.from_state(before.to_state() if type(before) is type(decoder) else None)
         self.use_texts(nlp, terms)
         plan, examples, sample = self.plan, get_examples(), list[Example]()
         if model.networks or not isinstance(examples, Corpus):
@@ -318,9 +328,9 @@ class Training:
         return jackknife(first, texts, docs, learn, k=k, seed=seed, decoder=decoder, report=plan.report)
 
     def _teach(self, texts: TrainingSet) -> None:
-        """Let a decoder that learns do so where no first stage is trained, unless it keeps what it has learned."""
+        """Let a decoder learn to correct where no first stage is trained, unless it keeps what it has learned."""
         model, plan, decoder = self.model, self.plan, self.model.method.decoder
-        if not isinstance(decoder, LearnedDecoder) or model.first is not None or model.networks or plan.postponed:
+        if not isinstance(decoder, CorrectingDecoder) or model.first is not None or model.networks or plan.postponed:
             return
         if decoder.learned and plan.source is not None:
             return
@@ -339,7 +349,7 @@ class Training:
             return None
         if is_local(method.loss):
             plan.report(NORMALISED)
-        elif isinstance(method.decoder, LearnedDecoder) and method.decoder.learned:
+        elif isinstance(method.decoder, CorrectingDecoder) and method.decoder.learned:
             plan.report(
                 "no dev corpus: probabilities are as models of parts of the training corpus have corrected them"
             )
@@ -351,6 +361,8 @@ class Training:
             parts = judged_parts(training.model, corpus, partial(training.learn, corpus), plan.report)
             table = None if scheme is None else TagTable(texts.tags, scheme)
             if parts:
+                if isinstance(decoder := method.decoder, LearnedDecoder):
+                    decoder.learn([decoder.observe(part.words, part.gold) for part in parts])
                 fitted = fit_to_parts(parts, method.decoder, table)
                 return fitted._replace(corpus="training corpus, by models of its parts")
             plan.report(NO_DEV)
@@ -426,6 +438,8 @@ class Training:
         checkpoint (Checkpoint | None): Where the state of the run is saved, and what it continues from.
         """
         model, remote, optimizer = self.model, self.plan.remote, self.optimizer(seed)
+        if isinstance(decoder := model.method.decoder, LearnedDecoder):
+            decoder.adapt(None)  # it was by other weights
         with self.training_on(examples, dev, terms) as (objective, evaluate):
             corpus = self.corpus
             n_sequences = model.n_sequences if corpus is None else corpus.data.n_sequences  # other machines may have it

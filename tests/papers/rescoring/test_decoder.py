@@ -12,10 +12,12 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
+from spacy_crfseq.decoders import choices
+from spacy_crfseq.decoders.choices import LEAST, MOST, Choices
 from spacy_crfseq.errors import ConfigError, ModelFileError
 from spacy_crfseq.inference.posterior import Posterior
 from spacy_crfseq.papers import rescoring
-from spacy_crfseq.papers.rescoring import LEAST, MOST, N_FEATURES, Evidence, RescoredSpans, excluded, scaled
+from spacy_crfseq.papers.rescoring import N_FEATURES, Evidence, RescoredSpans, scaled
 from spacy_crfseq.pipeline.evidence import WEIGHT_KEY, span_probability
 from spacy_crfseq.reliability import POINTS
 from spacy_crfseq.schemes import tags_of, transition_table
@@ -39,20 +41,6 @@ def largest_sum(rows: Any, values: Any) -> float:
 NAMES = ("Ada", "Bo", "Ines", "Karl", "Olga", "Zoe")
 
 
-@given(st.lists(st.tuples(st.integers(0, 8), st.integers(1, 4), st.integers(0, 2), st.floats(0.01, 0.99)), max_size=12))
-def test_excluded_spans_are_those_of_a_search(rows: list[tuple[int, int, int, float]]) -> None:
-    rows = sorted({row[:3]: row for row in rows}.values())
-    spans = np.array([(first, first + n, label) for first, n, label, _ in rows], np.int32).reshape(-1, 3)
-    shares = np.array([share for *_, share in rows])
-    expected = np.zeros((len(rows), 4))
-    for i, (a, b, _) in enumerate(spans.tolist()):
-        for j, (c, d, _) in enumerate(spans.tolist()):
-            if i != j and c < b and a < d:
-                kind = 0 if (a, b) == (c, d) else 1 if a <= c and d <= b else 2 if c <= a and b <= d else 3
-                expected[i, kind] = max(expected[i, kind], shares[j])
-    np.testing.assert_array_equal(excluded(spans, shares), expected)
-
-
 def _sample(seed: int, n: int = 400) -> tuple[Any, Any, Any]:
     """Return candidates, two on the same tokens each, and which are right: the long ones less often than they say."""
     rng = np.random.default_rng(seed)
@@ -67,11 +55,11 @@ def _observed(seed: int) -> Evidence:
     spans, shares, right = _sample(seed)
     features = rescoring._features(spans, shares, np.ones(len(spans), np.bool_))
     ahead = shares >= shares.reshape(-1, 2).max(axis=1).repeat(2)
-    return Evidence(features, right, ahead, int(right.sum()), 0, 0)
+    return Evidence(features, Choices(shares, right, ahead, int(right.sum()), 0, 0))
 
 
 def _state(weights: Any, expected_f: float = 0.8) -> dict[str, Any]:
-    return {"weights": weights.tolist(), "expected_f": expected_f}
+    return {"weights": weights.tolist(), "expected_f": expected_f, "of_parts": None}
 
 
 def test_features() -> None:
@@ -100,7 +88,7 @@ def test_features_at_their_bounds() -> None:
 def test_the_weights_maximise_the_penalised_likelihood() -> None:
     decoder, parts = RescoredSpans(), [_observed(0), _observed(1)]
     decoder.learn(parts)
-    table, right = (np.concatenate(column) for column in list(zip(*parts, strict=True))[:2])
+    table, right = np.concatenate([part[0] for part in parts]), np.concatenate([part.choices.right for part in parts])
 
     def loss(weights: Any) -> float:
         return rescoring._loss(weights, table[:, 0], table, right)
@@ -118,7 +106,7 @@ def _easy_and_hard(n_missed: int) -> Evidence:
     shares, right = np.repeat([0.3, 0.9], 100), np.concatenate([np.arange(100) < 30, np.arange(100) < 90])
     spans = np.stack([2 * np.arange(200), 2 * np.arange(200) + 1, np.zeros(200)], axis=1).astype(np.int32)
     features = rescoring._features(spans, shares, np.ones(200, np.bool_))
-    return Evidence(features, right, np.ones(200, np.bool_), 120 + n_missed, 0, 0)
+    return Evidence(features, Choices(shares, right, np.ones(200, np.bool_), 120 + n_missed, 0, 0))
 
 
 @pytest.mark.parametrize(
@@ -127,7 +115,7 @@ def _easy_and_hard(n_missed: int) -> Evidence:
         (0, 1.0, 2 * 90 / (100 + 120)),  # spans of 0.3 are not worth it
         (300, 1.0, 2 * 120 / (200 + 420)),  # where little can be found, they are
         (0, 2.0, 5 * 120 / (200 + 4 * 120)),
-        (30_000, 1.0, rescoring.LOWEST),
+        (30_000, 1.0, choices.LOWEST),
     ],
 )
 def test_the_expected_f_is_that_of_the_spans_which_it_makes_worth_choosing(
@@ -160,7 +148,8 @@ def test_certain_spans_count_in_the_expected_f() -> None:
     decoder, evidence = RescoredSpans(), _easy_and_hard(30)
     decoder.learn([evidence])
     fewer = decoder.expected_f
-    decoder.learn([evidence._replace(n_gold=evidence.n_gold + 50, n_certain=60, n_certain_right=50)])
+    more = evidence.choices._replace(n_gold=evidence.choices.n_gold + 50, n_certain=60, n_certain_right=50)
+    decoder.learn([evidence._replace(choices=more)])
     assert decoder.expected_f == pytest.approx(2 * 140 / (160 + 200)) != fewer
 
 
@@ -172,7 +161,9 @@ def test_certain_and_improbable_spans_keep_their_probability() -> None:
     assert (decoder.rescored(spans, shares) == shares).tolist() == [True, True, False]
 
 
-NOTHING = Evidence(np.zeros((0, N_FEATURES)), np.zeros(0, np.bool_), np.zeros(0, np.bool_), 3, 0, 0)
+NOTHING = Evidence(
+    np.zeros((0, N_FEATURES)), Choices(np.zeros(0), np.zeros(0, np.bool_), np.zeros(0, np.bool_), 3, 0, 0)
+)
 
 
 @pytest.mark.parametrize("parts", [[], [NOTHING]])
@@ -266,7 +257,7 @@ def trained() -> Any:
 def test_a_component_learns_and_keeps_what_it_has_learned(trained: Any) -> None:
     decoder = trained.method.decoder
     assert decoder.weights.any()
-    assert trained.doc_model.first.method.decoder is decoder.base
+    assert not isinstance(trained.doc_model.first.method.decoder, RescoredSpans)
     again = _component().from_bytes(trained.to_bytes())
     np.testing.assert_array_equal(again.method.decoder.weights, decoder.weights)
     docs = [example.predicted for example in _examples(spacy.blank("en"))[:5]]
@@ -338,7 +329,7 @@ def test_texts_without_weight_teach_nothing(trained: Any) -> None:
     pipe.method.decoder.learn = rows.extend
     pipe.initialize(lambda: examples)
     n_gold = sum(len(example.reference.ents) for example in examples[1::2])
-    assert 0.8 * n_gold < sum(int(evidence.right.sum()) for evidence in rows) <= n_gold
+    assert 0.8 * n_gold < sum(int(evidence.choices.right.sum()) for evidence in rows) <= n_gold
 
 
 def test_spans_that_are_known_stay(trained: Any) -> None:
@@ -403,11 +394,11 @@ def test_spans_beside_unknown_labels_are_no_evidence() -> None:
     spans, shares = posterior.candidates(LEAST)
     every = rescoring._features(spans, shares, np.ones(len(spans), np.bool_))
     gold = np.array([tags.index(tag) for tag in ("B-A", "L-A", "O", "U-B", "O", "O")], np.int32)
-    table, right = RescoredSpans().observe(posterior, gold)[:2]
+    table, (_, right, *_) = RescoredSpans().observe(posterior, gold)
     np.testing.assert_array_equal(table, every)
     assert spans[right].tolist() == [[0, 2, tags.index("B-A")], [3, 4, tags.index("U-B")]]
     gold[2] = -1
-    table, right = RescoredSpans().observe(posterior, gold)[:2]
+    table, (_, right, *_) = RescoredSpans().observe(posterior, gold)
     kept = (spans[:, 1] < 2) | (spans[:, 0] > 3)
     np.testing.assert_array_equal(table, every[kept])
     assert not right.any()
@@ -422,7 +413,7 @@ def test_mistakes_are_named(trained: Any) -> None:
         with pytest.raises((ValueError, TypeError, KeyError)):
             RescoredSpans().from_state(damaged)
     pipe = _component()
-    pipe.method.decoder.to_state = lambda: {"weights": [1.0], "expected_f": 0.5}
+    pipe.method.decoder.to_state = lambda: {"weights": [1.0], "expected_f": 0.5, "of_parts": None}
     pipe.initialize(lambda: _examples(spacy.blank("en")))
     with pytest.raises(ModelFileError, match="damaged"):
         _component().from_bytes(pipe.to_bytes())
@@ -523,7 +514,7 @@ def test_training_with_a_harder_dev_corpus_lowers_the_expected_f_if_it_calibrate
         pipe.fit(dev=dev)
         measured.append(pipe.method.decoder.expected_f)
     assert 0.3 < of_parts < 0.9
-    assert measured == [of_parts, rescoring.LOWEST, of_parts, of_parts]
+    assert measured == [of_parts, choices.LOWEST, of_parts, of_parts]
 
 
 def test_the_expected_f_of_a_model_that_was_saved_is_forgotten_when_spacy_trains_on() -> None:
@@ -537,6 +528,6 @@ def test_the_expected_f_of_a_model_that_was_saved_is_forgotten_when_spacy_trains
         pipe.predict([examples[0].predicted])
         assert decoder.expected_f == of_parts
         decoder.adapt(_easy_and_hard(30_000))
-        assert decoder.expected_f == rescoring.LOWEST
+        assert decoder.expected_f == choices.LOWEST
         pipe.predict([examples[0].predicted])
-        assert decoder.expected_f == rescoring.LOWEST
+        assert decoder.expected_f == choices.LOWEST
