@@ -9,6 +9,7 @@ In a config, each has a block with a name of its own, from which its attributes 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, Protocol, runtime_checkable
 
 from ..types import Ints, LexemeFunction, Optimizer
@@ -31,14 +32,24 @@ class WordAttributes(Attributes, Protocol):
 
 
 @runtime_checkable
-class ReadingAttributes(Attributes, Protocol):
-    """Attributes that store the data of values in the training texts alone, none of others such as the dev corpus."""
+class ReadingAttributes(WordAttributes, Protocol):
+    """Attributes that predictions, and the file of a model, have only of words that were read to be learned from.
 
-    def begin_reading(self) -> None:
-        """Note the values that are looked up from now on."""
+    Words of other texts, such as the dev corpus, add nothing.
+    """
 
-    def end_reading(self) -> None:
-        """Keep the data of these alone, for predictions and in the file of the model."""
+    @property
+    def seen(self) -> AbstractSet[int] | None:
+        """Numbers that stand for the words read so far; None if predictions have all words."""
+
+    def see(self, seen: AbstractSet[int]) -> None:
+        """Add words that were read elsewhere."""
+
+    def forget(self) -> None:
+        """Begin without words, except those of a stored model."""
+
+    def functions_of_training(self, block: str) -> Mapping[str, LexemeFunction]:
+        """Return the attributes by their names, as functions of words to learn from, which are noted."""
 
 
 @runtime_checkable

@@ -18,6 +18,7 @@ import zlib
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -66,6 +67,11 @@ class ClassTable:
         place = bisect_left(self.hashes, key)
         has_class = place < len(self.hashes) and self.hashes[place] == key
         return self.names[self.numbers[place]] if has_class else None
+
+    def look_up(self, word: str) -> tuple[str | None, str]:
+        """Return the class of a word, else of its lower-cased form, None if both lack one, and the form."""
+        name = self.find(word)  # the commonest class of the same shape loses F1 on dev parts
+        return (name, word) if name is not None else (self.find(lower := word.lower()), lower)
 
     def part(self, hashes: Iterable[int]) -> ClassTable:
         """Return the table of the words with these hashes."""
@@ -126,8 +132,8 @@ class WordClasses:
     window (int): Tokens on each side whose classes are used.
     templates (list[str]): Templates to use instead of those of the window.  They may join classes with other
         attributes, such as "CLASSES4[0]|SHAPE[-1]" in a block named "classes".
-    keep (str): What the model stores: "all" words, or those "seen" in training, which gives smaller models that know
-        no class for other words.
+    keep (str): What the model stores: "all" words, or those "seen" in texts that training reads, at any time, which
+        gives smaller models that know no class for other words.
     table (str): The table of the package: "clusters" are classes learned from raw text, of en, de and es.
         "parts_of_speech" are those that a word can have by the tables of lemmas, such as "noun/verb", with the ending
         of an inflected form ("verb-ing"), of ca, el, en, es, fa, fr, mk and nl.  They have no prefixes.
@@ -159,22 +165,47 @@ class WordClasses:
         # only clusters are paths
         self._prefixes = list(dict.fromkeys(prefixes if path or table == CLUSTERS else [0]))
         self._window, self._templates = window, tuple(templates)
-        self._table: ClassTable | None = None
-        self._kept: ClassTable | None = None  # of the table, what the texts of a training had
-        self._stored: set[int] = set()  # what a stored model has
-        self._seen: set[int] | None = None  # while such texts are read
+        self._whole: ClassTable | None = None
+        self._stored: frozenset[int] = frozenset()  # the words of a stored model
+        self._seen: set[int] = set()
+        self._noted: dict[str, str | None] = {}  # classes of words that were noted
+        self._table: ClassTable | None = None  # what follows from the words seen
         self._found: dict[str, str | None] = {}
         self._state: dict[str, Any] | None = None
 
     @property
-    def table(self) -> ClassTable:
-        """The classes; errors as in the class."""
-        if self._kept is not None:
-            return self._kept
-        if self._table is None:
+    def whole(self) -> ClassTable:
+        """The classes of all words; errors as in the class."""
+        if self._whole is None:
             of_file = not self.lookups
-            self._table = ClassTable.of(read_classes(self.path)) if of_file else _of_lookups(self.lookups, self._name)
+            self._whole = ClassTable.of(read_classes(self.path)) if of_file else _of_lookups(self.lookups, self._name)
+        return self._whole
+
+    @property
+    def table(self) -> ClassTable:
+        """The classes that predictions have, and the file of a model; errors as in the class."""
+        if self._table is None:
+            self._table = self.whole if self.keep == "all" else self.whole.part(self._seen)
         return self._table
+
+    @property
+    def seen(self) -> AbstractSet[int] | None:
+        """Hashes of the words with a class that training has read; None if all are kept."""
+        return self._seen if self.keep == "seen" else None
+
+    def see(self, seen: AbstractSet[int]) -> None:
+        """Keep the classes of these words, too."""
+        if not seen <= self._seen:
+            self._seen |= seen
+            self._changed()
+
+    def forget(self) -> None:
+        """Keep the classes of a stored model alone."""
+        self._seen, self._noted = set(self._stored), {}
+        self._changed()
+
+    def _changed(self) -> None:
+        self._table, self._found, self._state = None, {}, None
 
     def templates(self, block: str) -> Sequence[str]:
         """Return the templates given, else a window for each prefix."""
@@ -186,39 +217,35 @@ class WordClasses:
 
     def functions(self, block: str) -> Mapping[str, LexemeFunction]:
         """Return a function for each prefix."""
-        return {name: partial(self._prefix, n) if n else self.class_of for name, n in self.lengths(block).items()}
+        return self._functions(block, self.class_of)
 
-    def _prefix(self, n: int, text: str) -> str | None:
-        name = self.class_of(text)
-        return name[:n] if name and self.table.are_paths else None
+    def functions_of_training(self, block: str) -> Mapping[str, LexemeFunction]:
+        """Return a function for each prefix, for words of texts to learn from."""
+        return self._functions(block, self.class_of if self.keep == "all" else self._note)
+
+    def _functions(self, block: str, find: LexemeFunction) -> Mapping[str, LexemeFunction]:
+        return {name: partial(self._prefix, find, n) if n else find for name, n in self.lengths(block).items()}
+
+    def _prefix(self, find: LexemeFunction, n: int, text: str) -> str | None:
+        name = find(text)
+        return name[:n] if name and self.whole.are_paths else None
 
     def class_of(self, text: str) -> str | None:
-        """Return the class of a word, if it has one; errors as in the class."""
-        if text in self._found:  # one function after another is called on the same words
-            return self._found[text]
-        name = None
-        for form in (text, text.lower()):  # the commonest class of the same shape loses F1 on dev parts
-            name = self.table.find(form)
-            if name is not None:
-                if self._seen is not None:
-                    self._seen.add(hash_of(form))
-                break
-        if len(self._found) >= MAX_FOUND:
-            self._found.clear()
-        self._found[text] = name
-        return name
+        """Return the class that a prediction has of a word, None if it has none; errors as in the class."""
+        cache = self._found
+        if text in cache:  # one function after another is called on the same words
+            return cache[text]
+        return _added(cache, text, self.table.look_up(text)[0])
 
-    def begin_reading(self) -> None:
-        """Note the words of the texts of a training from now on, if only these are kept."""
-        if self.keep == "seen":
-            self._kept, self._seen = None, set(self._stored)
-            self._state, self._found = None, {}
-
-    def end_reading(self) -> None:
-        """Keep the classes of these words alone: words of the dev corpus, or of any other text, add none."""
-        if self._seen is not None:
-            self._kept, self._seen = self.table.part(self._seen), None
-            self._state, self._found = None, {}
+    def _note(self, text: str) -> str | None:
+        """Return the class of a word to learn from, and keep it."""
+        cache = self._noted
+        if text in cache:
+            return cache[text]
+        name, form = self.whole.look_up(text)
+        if name is not None:
+            self.see({hash_of(form)})
+        return _added(cache, text, name)
 
     def to_state(self) -> dict[str, Any]:
         """Return the classes of all words, or of those kept."""
@@ -228,6 +255,14 @@ class WordClasses:
 
     def from_state(self, state: dict[str, Any]) -> None:
         """Use the classes that a model has stored."""
-        self._table = ClassTable.from_state(state)
-        self._kept, self._state, self._found = None, None, {}
-        self._stored = set(self._table.hashes) if self.keep == "seen" else set()
+        self._whole = ClassTable.from_state(state)
+        self._stored = frozenset(self._whole.hashes) if self.keep == "seen" else frozenset()
+        self.forget()
+
+
+def _added(cache: dict[str, str | None], word: str, name: str | None) -> str | None:
+    """Return the class of a word, and add it to a cache."""
+    if len(cache) >= MAX_FOUND:
+        cache.clear()
+    cache[word] = name
+    return name

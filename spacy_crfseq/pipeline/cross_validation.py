@@ -82,7 +82,8 @@ def can_share(training: PipelineTraining) -> bool:
     methods = [pipe.method for pipe in training.to_train.values()]
     counted = any(m.min_count > 1 or m.max_features or m.tag_dictionary_size for m in methods)
     staged = any(method.staged for method in methods)  # whose results depend on the others
-    return not (training.corpus.keeps or counted or staged)
+    noted = any(pipe.doc_model.seen for pipe in training.to_train.values())  # attributes of words that all texts have
+    return not (training.corpus.keeps or counted or staged or noted)
 
 
 def fresh(examples: Sequence[Example], numbers: Iterable[int]) -> list[Example]:

@@ -5,7 +5,8 @@ A prediction sees none of this, but the value `Trained` that `DocModel.current` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import chain
 from threading import RLock
 from typing import Any, Protocol
@@ -20,6 +21,7 @@ from ..errors import ConfigError
 from ..features.encoded import Encoded
 from ..features.encoder import FrozenEncoder, GrowingEncoder, KnownFeatures, Lexicon, new_lexicon
 from ..features.index import HashIndex
+from ..features.protocol import ReadingAttributes
 from ..features.sets import FeatureSet, columns_read
 from ..features.templates import lexical_names
 from ..model import LinearChainCRF
@@ -81,6 +83,7 @@ class DocModel:
         self.lock = threads.surviving(RLock())
         self._crf: LinearChainCRF | None = None
         self._encoder: FrozenEncoder | None = None
+        self._n_seen = 0  # words that plug-ins had seen when the encoder began with its lexicon
         self.vocab_in_use = VocabInUse(vocab)
 
     def use_method(self, method: Method) -> None:
@@ -88,6 +91,11 @@ class DocModel:
         self.method, potentials = method, enumerate(method.potentials.values())
         self.networks = {number: plugin for number, plugin in potentials if isinstance(plugin, NetworkPotential)}
         self._features: FeatureSet | None = None
+        self._reading = {
+            name: plugin
+            for name, plugin in method.attributes.items()
+            if isinstance(plugin, ReadingAttributes) and plugin.seen is not None
+        }
         first = method.first_stage()
         if first is None:
             self.first = None
@@ -190,7 +198,24 @@ class DocModel:
                 f"Component {self.name!r} has no model yet. Train it (nlp.initialize, then its fit(); or "
                 "'python -m spacy crfseq fit'), or load a trained pipeline with spacy.load."
             )
+        if self._reading and self._n_seen != (n_seen := sum(map(len, self.seen.values()))):
+            self._encoder, self._n_seen = self._encoder.with_lexicon(self.lexicon()), n_seen
         return self._crf, self._encoder
+
+    @property
+    def seen(self) -> Mapping[str, AbstractSet[int]]:
+        """The words that attributes have seen in training texts, by their blocks, see `ReadingAttributes`."""
+        return {name: plugin.seen or set() for name, plugin in self._reading.items()}
+
+    def see(self, seen: Mapping[str, AbstractSet[int]]) -> None:
+        """Let attributes see the words that those of another model have seen."""
+        for name in seen.keys() & self._reading.keys():
+            self._reading[name].see(seen[name])
+
+    def forget(self) -> None:
+        """Let attributes begin without words, except those of a stored model."""
+        for plugin in self._reading.values():
+            plugin.forget()
 
     def refuse_networks(self, what: str, advice: str) -> None:
         """RAISES ConfigError: If scores come from a neural network, which the caller, called `what`, cannot train."""
@@ -314,22 +339,26 @@ class DocModel:
 
     # Docs as numbers
 
-    def lexicon(self, strings: dict[int, str] | None = None) -> Lexicon:
-        """Return a table for words, which fills `strings` with the texts of their values."""
-        plans = self.features.plans()
-        read = lexeme_reader(self.vocab_in_use, lexical_names(*plans), self.features.functions, strings)
-        return new_lexicon(*plans, read)
+    def lexicon(self, strings: dict[int, str] | None = None, *, learns: bool = False) -> Lexicon:
+        """Return a table for words, which fills `strings` with the texts of their values.
+
+        learns (bool): Whether these are words of texts to learn from.
+        """
+        plans, functions = self.features.plans(), dict(self.features.functions)
+        for name, plugin in self._reading.items() if learns else ():
+            functions.update(plugin.functions_of_training(name.upper()))
+        return new_lexicon(*plans, lexeme_reader(self.vocab_in_use, lexical_names(*plans), functions, strings))
 
     def growing_encoder(
         self, strings: dict[int, str], known_features: tuple[KnownFeatures, KnownFeatures] | None = None
     ) -> GrowingEncoder:
         """Return an encoder that collects features, and their `strings`; `known_features` as in its class."""
         has_words = bool(self.method.tag_dictionary_size)
-        return GrowingEncoder(*self.features.plans(), self.lexicon(strings), known_features, has_words)
+        return GrowingEncoder(*self.features.plans(), self.lexicon(strings, learns=True), known_features, has_words)
 
     def joining_encoder(self) -> FrozenEncoder:
-        """Return an encoder for the features of this model whose texts can be joined."""
-        return self.encoder.with_lexicon(self.lexicon(), joins=True)
+        """Return an encoder for the features of this model whose texts can be joined, to learn from."""
+        return self.encoder.with_lexicon(self.lexicon(learns=True), joins=True)
 
     def encoder_of(self, crf: LinearChainCRF, strings: dict[int, str] | None = None) -> FrozenEncoder:
         """Return an encoder for the features of a model."""

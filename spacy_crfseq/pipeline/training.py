@@ -152,8 +152,10 @@ class Training:
         self.plan = self.plan._replace(seed=settings.get("seed"), streamed=settings.get("max_epochs") == -1)
         if isinstance(model.method.features, TemplateFile):
             model.method.features.check_transitions(model.name, model.method.transitions)
+        model.forget()
         if self.plan.source is not None:
             check_source(self.plan.source, model)
+            model.see(self.plan.source.seen)
         if isinstance(decoder := model.method.decoder, LearnedDecoder):
             before = None if self.plan.source is None else self.plan.source.method.decoder
             decoder.from_state(before.to_state() if type(before) is type(decoder) else None)
@@ -257,6 +259,7 @@ class Training:
             raise DataError(f"Component {model.name!r}: nothing is encoded; call initialize just before.")
         keeps = plan.keeps or whole.terms.keys() != model.method.terms.keys()  # `fit` may add the texts of a term
         model.set_tags(whole.tags)
+        model.see(whole.seen)
         texts = whole if sequences is None else whole.take(sequences)
         crf, data, origins = build_model(model, texts, plan.source)
         encoder, n_sequences = data.example_encoder.encoder, data.corpus.data.n_sequences

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from spacy.training import Example
@@ -14,7 +15,6 @@ from spacy.training import Example
 from ..errors import DataError, NoExamplesError
 from ..features.encoded import Renumbering
 from ..features.encoder import FrozenEncoder, GrowingEncoder
-from ..features.protocol import ReadingAttributes
 from ..training.compatibility import needs_labels, part_name
 from ..types import Ints, Offsets
 from .corpus_encoder import EncodedCorpus, encode_corpus
@@ -35,12 +35,14 @@ class TrainingSet(NamedTuple):
     corpus (EncodedCorpus): The training corpus.
     terms (Mapping): The texts of terms, by their names.
     tags (Sequence[str]): Those of the model to be.
+    seen (Mapping): The words that attributes keep, see `DocModel.seen`.
     """
 
     example_encoder: ExampleEncoder
     corpus: EncodedCorpus
     terms: Mapping[str, EncodedCorpus] = {}
     tags: Sequence[str] = ()
+    seen: Mapping[str, AbstractSet[int]] = {}
 
     @property
     def collector(self) -> GrowingEncoder:
@@ -106,8 +108,6 @@ def collect(
     first_features, strings = None, dict[int, str]()
     if plan.source is not None:
         first_features, strings = known_features(plan.source, model.features.plans())
-    for plugin in reading_attributes(model):
-        plugin.begin_reading()
     encoder = model.growing_encoder(strings, first_features)
     example_encoder = ExampleEncoder(encoder, PartialTable(model.annotation), strings, first, held_out)
     corpus = encode_corpus(model, example_encoder, examples)  # so that its features come first
@@ -115,14 +115,8 @@ def collect(
     for name, texts in terms.items():
         if texts.data.has_candidates:  # labels of a teacher, or others in doubt
             check_labels(model, name, texts.tags, corpus.tags)
-    for plugin in reading_attributes(model):
-        plugin.end_reading()
-    return TrainingSet(example_encoder, corpus, terms)
-
-
-def reading_attributes(model: DocModel) -> list[ReadingAttributes]:
-    """Return the attribute plug-ins of a model that keep what the texts of a training have."""
-    return [plugin for plugin in model.method.attributes.values() if isinstance(plugin, ReadingAttributes)]
+    seen = {name: frozenset(words) for name, words in model.seen.items()}
+    return TrainingSet(example_encoder, corpus, terms, seen=seen)
 
 
 def check_weights(component: str, texts: TrainingSet) -> None:

@@ -17,6 +17,7 @@ from spacy_crfseq.pipeline.cross_validation import can_share, each_fold
 from spacy_crfseq.pipeline.pipeline_training import set_up_from
 from spacy_crfseq.schemes import TagSpan, decode_lenient, encode
 from tests.commands import Corpus, Run, refused, worked
+from tests.pipeline.helpers import registered
 
 ROOT = Path(__file__).parents[2]
 
@@ -77,10 +78,17 @@ def test_sharing_the_encoded_corpus_changes_nothing(
 
 @pytest.mark.parametrize(
     ("setting", "shared"),
-    [({}, True), ({"min_count": 2}, False), ({"max_features": 9}, False), ({"tag_dictionary_size": 5}, False)],
+    [
+        ({}, True),
+        ({"min_count": 2}, False),
+        ({"max_features": 9}, False),
+        ({"tag_dictionary_size": 5}, False),
+        ({"attributes": {"classes": registered("attributes", "WordClasses", path="c", keep="seen")}}, False),
+        ({"attributes": {"classes": registered("attributes", "WordClasses", path="c", keep="all")}}, True),
+    ],
 )
 def test_folds_share_encoded_texts_unless_features_depend_on_other_texts(
-    setting: dict[str, int], shared: bool, configure: Any, corpus: Corpus, tmp_path: Path
+    setting: dict[str, Any], shared: bool, configure: Any, corpus: Corpus, tmp_path: Path
 ) -> None:
     config = configure(tmp_path / "c.cfg", "crf_ner")
     overrides = {f"components.crf_ner.{name}": value for name, value in setting.items()}

@@ -261,14 +261,22 @@ def test_prefixes_and_fallbacks(brown: Path) -> None:
 
 def test_only_seen_words_are_kept(brown: Path) -> None:
     plugin = WordClasses(brown, keep="seen")
-    plugin.begin_reading()
-    assert [plugin.class_of(word) for word in ("Rome", "Oslo")] == ["0010", None]
-    plugin.end_reading()
-    assert plugin.class_of("Paris") is None, "as in the stored model"
+    (learnt,), (predicted,) = (
+        [function for name, function in functions.items() if name == "C"]
+        for functions in (plugin.functions_of_training("C"), plugin.functions("C"))
+    )
+    assert [learnt(word) for word in ("Rome", "Oslo")] == ["0010", None]
+    assert [predicted(word) for word in ("Rome", "Paris")] == ["0010", None], "as in the stored model"
     again = WordClasses("gone.txt", keep="seen")
     again.from_state(plugin.to_state())
     assert [again.class_of(word) for word in ("Rome", "rome", "Paris")] == ["0010", "0010", None]
     assert again.to_state() == plugin.to_state()
+    assert [learnt("Paris"), predicted("Paris")] == ["00111101"] * 2, "words of every later reading are added"
+    again.see(plugin.seen)
+    again.forget()
+    plugin.forget()
+    assert [predicted("Rome"), learnt("Rome"), predicted("Rome")] == [None, "0010", "0010"]
+    assert [again.class_of("Rome"), again.class_of("Paris")] == ["0010", None], "a stored model keeps its own words"
 
 
 classes = st.dictionaries(st.text(min_size=1), st.sampled_from(["0", "01", "110", "x"]))

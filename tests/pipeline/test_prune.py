@@ -1,6 +1,5 @@
 """Pruned components: smaller, the same predictions, and ready for more training; and selected features."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,14 +14,11 @@ from spacy_crfseq.weights_file import weights_to_bytes
 from tests.pipeline.helpers import (
     LBFGS,
     SCORES,
-    SENTENCES,
     blank,
     examples,
-    initialize,
     inputs,
     pipe_of,
     predictions,
-    registered,
     templates,
     trained,
 )
@@ -239,17 +235,3 @@ def test_a_new_label_has_to_be_seen_everywhere() -> None:
     assert n_features(copied(nlp, "crf_ner", PERCEPTRON)) == n_features(nlp)
     nlp.update(whole)
     assert n_features(copied(nlp, "crf_ner", PERCEPTRON)) < n_features(nlp)
-
-
-def test_classes_of_words_seen_are_those_of_the_training_texts(tmp_path: Path) -> None:
-    words = sorted({row[0] for sentence in SENTENCES for row in sentence})
-    classes = tmp_path / "classes.tsv"
-    classes.write_text("".join(f"{word}\t{i % 3}\n" for i, word in enumerate([*words, "Dev"])), encoding="utf8")
-    seen = registered("attributes", "WordClasses", path=str(classes), keep="seen")
-    nlp = blank(attributes={"classes": seen}, optimizer=LBFGS)
-    for _ in range(2):  # trained again, it reads its texts again
-        initialize(nlp, examples(nlp), fit=True)
-        list(nlp.pipe(["Dev"]))  # as a dev corpus is read before the model is stored
-        plugin = pipe_of(nlp).method.attributes["classes"]
-        assert [plugin.class_of(word) is None for word in (*words, "Dev")] == [False] * len(words) + [True]
-        assert plugin.to_state()["n"] == len(words)

@@ -7,6 +7,7 @@ of the shards.  Then each shard gets the keys of all features, and is a training
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial, reduce
 from itertools import chain
@@ -161,6 +162,7 @@ class Shard:
     features (tuple): Those of the shard, by block, in the order in which it has met them.
     strings (dict): The strings that they are made of.
     words (Hashes | None): Those that a tag dictionary chooses from, in their order.
+    seen (Mapping): Those that attributes keep, see `DocModel.seen`.
     ids (tuple | None): The numbers of its features in the model, -1 for those that it does not have, [F].
     n_features (tuple): The sizes of the blocks of the model.
     memory (dict): What work keeps between calls.
@@ -172,6 +174,7 @@ class Shard:
     features: tuple[CollectedFeatures, CollectedFeatures]
     strings: dict[int, str]
     words: Hashes | None
+    seen: Mapping[str, AbstractSet[int]]
     ids: Both | None = None
     n_features: tuple[int, int] = (0, 0)
     memory: dict[str, Any] = field(default_factory=dict)
@@ -210,6 +213,7 @@ class Facts(NamedTuple):
     keys, templates, counts: Of its features, in the order of the shard; counts in tokens.
     tags: The gold tags of the training corpus and of each term.
     size, term_sizes: The numbers of documents, tokens and sequences of the training corpus, and of each term.
+    seen: See `Shard`.
     """
 
     keys: tuple[Hashes, Hashes]
@@ -218,6 +222,7 @@ class Facts(NamedTuple):
     tags: RemoteTags
     size: Offsets
     term_sizes: dict[str, Offsets]
+    seen: Mapping[str, AbstractSet[int]]
 
 
 class Observed(NamedTuple):
@@ -262,6 +267,7 @@ def encode(shard: None, recipe: Recipe, parts: Parts) -> Shard:
     """Return parts of corpora as numbers.  RAISES CrfError: If one cannot be read."""
     with LOCK:
         nlp, model = pipeline_of(recipe), recipe.model(())
+        model.forget()  # the words of another shard
         annotators = [nlp.get_pipe(name) for name in recipe.annotators]
         texts: dict[str, Texts] = {name: partial(_read, nlp, of_term) for name, of_term in parts.terms.items()}
         plan = TrainingPlan(annotators=annotators, term_readers=find_texts(model, texts, None))
@@ -271,7 +277,8 @@ def encode(shard: None, recipe: Recipe, parts: Parts) -> Shard:
         collected = collect(model, plan, Corpus(partial(_read, nlp, parts.corpus, annotators), False, None, portions))
         encoder, own = collected.collector, collected.example_encoder
         words = None if encoder.dictionary_words is None else encoder.dictionary_words.keys
-        return Shard(collected.corpus, collected.terms, own.partials, encoder.features, own.strings or {}, words)
+        collection = own.partials, encoder.features, own.strings or {}, words, collected.seen
+        return Shard(collected.corpus, collected.terms, *collection)
 
 
 def _read(nlp: Language, parts: Sequence[ConfigPart], annotators: Sequence[Any] = ()) -> Iterator[Example]:
@@ -296,7 +303,7 @@ def describe(shard: Shard, count: bool) -> Facts:
     tags = RemoteTags(shard.corpus.tags, {name: corpus.tags for name, corpus in shard.terms.items()})
     sizes = {name: _size(corpus) for name, corpus in shard.terms.items()}
     keys, templates = (unigrams.keys, bigrams.keys), (unigrams.templates, bigrams.templates)
-    return Facts(keys, templates, counts, tags, _size(shard.corpus), sizes)
+    return Facts(keys, templates, counts, tags, _size(shard.corpus), sizes, shard.seen)
 
 
 def _size(corpus: EncodedCorpus) -> Offsets:
@@ -467,6 +474,8 @@ class Shards:
         facts = cluster.each(describe, method.min_count > 1)
         merged = [_merged(facts, block, method.min_count) for block in (0, 1)]
         self._keys, self._templates = (merged[0][0], merged[1][0]), (merged[0][1], merged[1][1])
+        for shard in facts:
+            model.see(shard.seen)
         keys = cluster.share(self._keys)
         cluster.make(number, lambda shard: (keys,))
         size = np.sum([shard.size for shard in facts], axis=0)

@@ -177,6 +177,19 @@ def test_models_are_equal(corpora: Path, client: Any) -> None:
     assert [str(span) for span in doc.spans["chunks"]] == [str(span) for span in other.spans["chunks"]]
 
 
+def test_classes_of_words_that_any_shard_has_seen_are_kept(corpora: Path, client: Any, tmp_path: Path) -> None:
+    names = "".join(f"{name}{n}\t{n % 3}\n" for name in ("Anna", "Quux", "Zed", "Town") for n in range(50))
+    (tmp_path / "classes.tsv").write_text(f"{names}Dev\t1\n", encoding="utf8")
+    classes = {"@crf_attributes": "spacy_crfseq.WordClasses.v1", "path": str(tmp_path / "classes.tsv"), "keep": "seen"}
+    alone, here = pipeline(corpora, attributes={"classes": classes}, terms={"raw": ENTROPY})
+    nlp, there = pipeline(corpora, attributes={"classes": classes}, terms={"raw": ENTROPY})
+    initialize(alone, here)
+    initialize(nlp, there, client)
+    own, other = (pipe.method.attributes["classes"].to_state() for pipe in (here, there))
+    assert own == other
+    assert 10 < own["n"] < 200
+
+
 @pytest.mark.parametrize("optimizer", ["AdaGrad", "SGD"])
 def test_online_methods_are_mixed(optimizer: str, corpora: Path, client: Any) -> None:
     nlp, pipe = pipeline(corpora, {"@crf_optimizers": f"spacy_crfseq.{optimizer}.v1", "max_iterations": 4})
