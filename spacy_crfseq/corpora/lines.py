@@ -29,7 +29,7 @@ Line: TypeAlias = tuple[int, str] | FormatError
 """A line and its number from 1, or what is wrong with it."""
 MAX_LINE = 1 << 26
 """Bytes of a line, at most; a small packed file may hold a line of any length."""
-LISTING = "The command debug-data lists all."
+LISTING = "The command debug-data lists them by reason."
 SKIPPING = "To go on without what cannot be read, give --skip-invalid, in a config skip_invalid = true."
 SAMPLE = 1 << 16
 """Bytes of a file that its encoding is guessed from."""
@@ -198,7 +198,7 @@ class Invalid:
         if self._skip and self._first is not None:
             number = count_of(self._count, "error")
             what = f"{number}, left out with what cannot be read (skip_invalid). The first is {self._first} {LISTING}"
-            warnings.warn(what, stacklevel=3)
+            warnings.warn(what, stacklevel=1)  # one place, so that it is shown once for several passes
 
     def _summary(self, error: FormatError) -> FormatError:
         said = [error.what]

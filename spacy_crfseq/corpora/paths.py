@@ -96,7 +96,7 @@ def _check_kinds(path: Path, files: Sequence[Path]) -> None:
         )
     if len(kinds) > 1:
         some = ", ".join(f"{kind or 'no ending'} ({file.name})" for kind, file in sorted(kinds.items())[:_SHOWN])
-        kind = max(kinds, key=[ending_of(file) for file in files].count)
+        kind = max(filter(None, kinds), key=[ending_of(file) for file in files].count)
         folder = path if path.is_dir() else path.parent
         raise ConfigError(
             f"{path}: there are files of {len(kinds)} kinds: {some}{', ...' if len(kinds) > _SHOWN else ''}. "

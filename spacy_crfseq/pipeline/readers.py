@@ -441,7 +441,7 @@ class CorpusReader:
             if wrong := without_scores(Path(self._settings.path), min_score, all_notes):
                 raise wrong
             for text, places in notes.messages(part.path):
-                warnings.warn("\n  ".join([text, *places]), stacklevel=4)
+                warnings.warn("\n  ".join([text, *places]), stacklevel=1)  # one place, shown once for several passes
 
     def stream(self, nlp: Language) -> Iterator[Example]:
         """Return an iterator over the examples that streams the files and caches nothing."""

@@ -113,6 +113,9 @@ def test_the_files_of_a_path_are_sorted_and_there_once(tmp_path: Path, monkeypat
     Path("in/e.iob").write_text("x")
     with pytest.raises(ConfigError, match=r"in: there are files of 2 kinds: \.iob \(e\.iob\), \.txt \(c\.txt\)"):
         corpus_files("b.txt,in")
+    Path("in/LICENSE").write_text("x")
+    with pytest.raises(ConfigError, match=r"such as in/\*\*/\*\.(iob|txt)\.$"):
+        corpus_files("in")
     assert corpus_files("in/e.iob,b.txt") == [Path("b.txt"), Path("in/e.iob")]  # as the user says
 
 

@@ -164,7 +164,8 @@ def _of_prodigy(entry: Mapping[str, Any], _: TagColumns) -> Annotated:
 def _text_of(data: Mapping[str, Any]) -> str:
     """Return the text of a record; RAISES DataError: If it has none, whatever other strings it has."""
     if not isinstance(data.get("text"), str):
-        raise DataError(f'no string under "text"; there is {", ".join(map(repr, data)) or "nothing"}.')
+        there = ", ".join(map(repr, data)) or "nothing"
+        raise DataError(f'no string under "text"; there is {there}. Rename the key that has the text.')
     return str(data["text"])
 
 

@@ -59,8 +59,8 @@ def debug_data_cli(
 ) -> None:
     """Examine a corpus before training: labels, errors, overlap with dev, features, cost.
 
-    The report ends with what to fix: FAIL if training cannot work (exit code 1), warn if results will suffer. It lists
-    every malformed line, not just the first.
+    The report ends with what to fix: FAIL if training cannot work (exit code 1), warn if results will suffer. Malformed
+    lines are counted and listed by reason, the first three of each; --json has the first thousand.
 
     With --config, further options override its settings, as in 'fit': --paths.raw raw.txt.
 
@@ -117,8 +117,7 @@ def _print_report(say: Any, report: Report) -> None:
     for name, errors in report.errors.items():
         if errors.count > 1:
             say.divider(f"{report.files[name]}: {errors.count:,} lines cannot be read")
-            more = errors.count - len(errors.first)
-            print(*errors.first, *([f"... and {more:,} more"] if more else []), sep="\n")
+            print(*errors.by_reason(), sep="\n")
     say.divider("What to fix")
     for severity in ("fail", "warn", "good"):
         for finding in report.findings:

@@ -6,6 +6,7 @@ grow with the text.  Tags of spans are those of the file; "-" and the empty stri
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -44,6 +45,7 @@ LONG_SEQUENCE = 200
 """Number of tokens; longer sequences are mostly documents without sentence boundaries."""
 LEAK = 0.01
 """Share of development sentences in the training part from which scores are unreliable."""
+_DETAILS = re.compile(r"'[^']*'|\"[^\"]*\"|\([^)]*\)|\d+")
 INVALID = 0.05
 """Share of sentences with invalid tags from which the scheme is probably wrong."""
 
@@ -92,6 +94,19 @@ class Unreadable(Places):
         """Count an error."""
         self.add(str(error))
         self.n_ends += error.ends
+
+    def by_reason(self) -> list[str]:
+        """Return the first `SHOWN` of those that differ in quoted words, brackets and numbers alone, and counts."""
+        reasons = dict[str, list[str]]()
+        for text in self.first:
+            reasons.setdefault(_DETAILS.sub("", text), []).append(text)
+        lines = list[str]()
+        for alike in reasons.values():
+            lines += alike[:SHOWN]
+            if len(alike) > SHOWN:
+                lines.append(f"... and {len(alike) - SHOWN:,} more for this reason")
+        more = self.count - len(self.first)
+        return [*lines, f"... and {more:,} more"] if more else lines
 
 
 @dataclass

@@ -67,6 +67,18 @@ def test_causes_are_named(content: str, columns: str, said: str, run: Run, tmp_p
     assert said in " ".join((result.stdout + result.stderr).split())
 
 
+def test_errors_are_listed_by_reason(run: Run, tmp_path: Path) -> None:
+    record = {"text": "Ada met Bo", "entities": [[0, 3, "PER"]]}
+    entries: list[Any] = [{"input": record["text"]}] * 5 + [record] + [{**record, "entities": "none"}] * 2
+    entries[1] = {"prompt": 1, "id": 7}
+    (tmp_path / "a.jsonl").write_text("".join(f"{json.dumps(entry)}\n" for entry in entries))
+    listed = run("debug-data", tmp_path / "a.jsonl").stdout.partition("7 lines cannot be read")[2]
+    starts = re.findall(r"^(?:\S*a\.jsonl:(\d+): |\.\.\. (and .*))", listed, re.MULTILINE)
+    assert [number or more for number, more in starts] == ["1", "3", "4", "and 1 more for this reason", "2", "7", "8"]
+    all_of = json.loads(run("debug-data", tmp_path / "a.jsonl", "--json").stdout)["errors"]["train"]["first"]
+    assert len(all_of) == 7
+
+
 def test_counts(look: Callable[..., Report]) -> None:
     part = look(GOOD * 5).parts["train"]
     assert (len(part.lengths), part.tokens, len(part.words)) == (10, 55, 10)
