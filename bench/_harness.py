@@ -93,6 +93,7 @@ STUDY = Study(
             "scaling",
             "cluster",
             "annotate",
+            "label_models",
         )
     ],
     ROOT / "bench" / "results",

@@ -9,7 +9,8 @@ Some rows are models of the distant labels of CoNLL-2003 (Liang et al. 2020): `m
 The others are about many sources without gold labels.  A file of scripts/sources has those of a language, a line for
 each, as `--source` takes it.  The rows `en-majority`, `en-dawid-skene` and `en-hmm` are what a label model makes of
 them on the part that is scored, with a line for each source alone; `en-student` is a model that has learned from such
-labels of the training texts.
+labels of the training texts.  `en-skweak` and `en-skweak-student` are the same by the hidden Markov model of skweak,
+whose Python has packages of its own, see scripts/skweak/requirements.txt; CRFSEQ_SKWEAK names it.
 
 Rows that were run have a JSON file in scripts/labels; one that has a score for the part is not run again.
 """
@@ -17,7 +18,9 @@ Rows that were run have a JSON file in scripts/labels; one that has a score for 
 from __future__ import annotations
 
 import json
+import os
 import resource
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from datetime import date
@@ -31,7 +34,7 @@ sys.path[:1] = [str(Path(__file__).resolve().parents[1])]  # so that this checko
 import typer  # noqa: E402
 
 from scripts.accuracy import CommandError, command  # noqa: E402
-from scripts.kit import ROOT, Skip, corpus_file, data_folder, load, save, table  # noqa: E402
+from scripts.kit import ONE_THREAD, ROOT, Skip, corpus_file, data_folder, load, save, table  # noqa: E402
 from spacy_crfseq.files import write_text  # noqa: E402
 from spacy_crfseq.prf import prf  # noqa: E402
 
@@ -44,6 +47,9 @@ FOLDER = "conll2003-distant"
 GOLD_SENTENCES = 100
 MODEL = Path("model", "model-best")
 METHODS = ("majority", "dawid-skene", "hmm")
+LABELS = "PER,LOC,ORG,MISC"
+SKWEAK = "CRFSEQ_SKWEAK"
+"""Environment variable with the Python that has skweak."""
 
 
 class Row(NamedTuple):
@@ -92,7 +98,10 @@ def labels(
     except Skip as missing:
         raise typer.BadParameter(f"{missing}.") from None
     for row in only or ROWS:
-        score(row, data, part, force=force)
+        try:
+            score(row, data, part, force=force)
+        except Skip as missing:
+            typer.echo(f"{row} is skipped: {missing}.", err=True)
     results = load(RESULTS)
     lines = [line for row in ROWS if row in results for line in _lines(row, results[row])]
     typer.echo(table(["row", "dev", "P", "R", "test", "P", "R", "seconds"], lines, "lrrrrrrr"))
@@ -145,28 +154,65 @@ def aggregate_sources(corpus: Corpus, texts: Path, output: Path, data: Path, *op
     """Write the labels that a label model makes of the sources of a language, which see no gold label."""
     lines = (SCRIPTS / "sources" / f"{corpus.lang}.txt").read_text(encoding="utf8").splitlines()
     settings = [argument for line in lines for argument in ("--source", line)]
-    where = ("-o", str(output), "--lang", corpus.lang, "--labels", "PER,LOC,ORG,MISC", "--force")
+    where = ("-o", str(output), "--lang", corpus.lang, "--labels", LABELS, "--force")
     rules = str(SCRIPTS / corpus.rules)
     command("aggregate", str(texts), *where, "--code", rules, *settings, *options, folder=data)
 
 
 def source_labels(corpus: Corpus, method: str, data: Path, folder: Path, part: str) -> dict[str, Any]:
     """Return the scores of the labels of a label model on a part, with those of each source for a Markov model."""
+    gold, output = converted(corpus, part, data), folder / f"{part}.spacy"
+    aggregate_sources(corpus, gold, output, data, "--label-model", method)
+    docs = read_texts(output)
+    spans = [_spans(doc.ents) for doc in read_texts(gold)]
+    result: dict[str, Any] = _scores([_spans(doc.ents) for doc in docs], spans)
+    if method == "hmm":
+        result["sources"] = {
+            name: _scores([_spans(doc.spans.get(name, ())) for doc in docs], spans) for name in sorted(names_of(docs))
+        }
+    return result
+
+
+def read_texts(path: Path) -> list[Any]:
+    """Return the Docs of a file .spacy."""
     from spacy.tokens import DocBin
     from spacy.vocab import Vocab
 
-    gold, output = converted(corpus, part, data), folder / f"{part}.spacy"
-    aggregate_sources(corpus, gold, output, data, "--label-model", method)
-    vocab = Vocab()
-    true, docs = ([*DocBin().from_disk(path).get_docs(vocab)] for path in (gold, output))
-    spans = [_spans(doc.ents) for doc in true]
-    result: dict[str, Any] = _scores([_spans(doc.ents) for doc in docs], spans)
-    if method == "hmm":
-        names = dict.fromkeys(name for doc in docs for name in doc.spans)
-        result["sources"] = {
-            name: _scores([_spans(doc.spans.get(name, ())) for doc in docs], spans) for name in sorted(names)
-        }
-    return result
+    return [*DocBin().from_disk(path).get_docs(Vocab())]
+
+
+def names_of(docs: Sequence[Any]) -> list[str]:
+    """Return the names of the sources of Docs."""
+    return [*dict.fromkeys(name for doc in docs for name in doc.spans)]
+
+
+def skweak_labels(texts: Path, output: Path) -> float:
+    """Write the labels that skweak makes of the sources of texts; return the seconds of processor time.
+
+    RAISES Skip: Without skweak, or if it fails.
+    """
+    if not (python := os.environ.get(SKWEAK)):
+        raise Skip(f"{SKWEAK} is not set to the Python of skweak, see scripts/skweak/requirements.txt")
+    line = [python, str(SCRIPTS / "skweak" / "label.py"), str(texts), str(output)]
+    line += [LABELS, ",".join(names_of(read_texts(texts)))]
+    done = subprocess.run(line, capture_output=True, text=True, check=False, env={**os.environ, **ONE_THREAD})
+    if done.returncode:
+        raise Skip(f"skweak has failed: {' '.join(done.stderr.strip().splitlines()[-1:])}")
+    return sum(json.loads(done.stdout).values())
+
+
+def by_skweak(corpus: Corpus, part: str, data: Path, folder: Path) -> Path:
+    """Return a file with the labels that skweak makes of the sources of a language on a part."""
+    votes, output = folder / f"{part}-sources.spacy", folder / f"{part}-labels.spacy"
+    aggregate_sources(corpus, converted(corpus, part, data), votes, data, "--label-model", "majority")
+    skweak_labels(votes, output)
+    return output
+
+
+def score_skweak(corpus: Corpus, data: Path, folder: Path, part: str) -> dict[str, Any]:
+    """Return the scores of the labels of skweak on a part."""
+    docs, gold = (read_texts(path) for path in (by_skweak(corpus, part, data, folder), converted(corpus, part, data)))
+    return _scores([_spans(doc.ents) for doc in docs], [_spans(doc.ents) for doc in gold])
 
 
 def _spans(spans: Any) -> set[tuple[int, int, str]]:
@@ -186,6 +232,12 @@ def student(corpus: Corpus, data: Path, folder: Path) -> None:
     """Train on the labels of all sources."""
     texts = folder / "labels.spacy"
     aggregate_sources(corpus, converted(corpus, "train", data), texts, data)
+    _train(folder, "fast", texts, converted(corpus, "dev", data), corpus.lang)
+
+
+def skweak_student(corpus: Corpus, data: Path, folder: Path) -> None:
+    """Train on the labels of skweak."""
+    texts = by_skweak(corpus, "train", data, folder)
     _train(folder, "fast", texts, converted(corpus, "dev", data), corpus.lang)
 
 
@@ -249,8 +301,13 @@ def _distant(train: Callable[[Path, Path], None]) -> Row:
 def _rows_of(corpus: Corpus) -> dict[str, Row]:
     """Return the rows of the sources of a corpus."""
     own = {f"{corpus.lang}-{method}": Row(partial(source_labels, corpus, method)) for method in METHODS}
-    learned = Row(partial(evaluate, partial(converted, corpus)), partial(student, corpus))
-    return {**own, f"{corpus.lang}-student": learned}
+    score_student = partial(evaluate, partial(converted, corpus))
+    return {
+        **own,
+        f"{corpus.lang}-student": Row(score_student, partial(student, corpus)),
+        f"{corpus.lang}-skweak": Row(partial(score_skweak, corpus)),
+        f"{corpus.lang}-skweak-student": Row(score_student, partial(skweak_student, corpus)),
+    }
 
 
 ROWS: dict[str, Row] = {
