@@ -50,6 +50,17 @@ def test_the_commands_of_the_page_find_the_words(folder: Path) -> None:
     assert float(result.stdout.split("FB1:")[1].split()[0]) > 90
 
 
+def test_the_python_of_the_page_segments_a_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    texts = ["".join(words) for words in sentences(8, 5)] + ["", "北京 大学"]
+    Path("raw.txt").write_text("\n".join(texts), encoding="utf8")
+    blocks = [part.split("```")[0] for part in read(DOCS / "segmentation.md").split("```python\n")[1:]]
+    exec("".join(blocks), {})
+    segmented = Path("segmented.txt").read_text(encoding="utf8").split("\n")
+    assert [line.replace(" ", "") for line in segmented] == [text.replace(" ", "") for text in texts]
+    assert all(" " in line for line in segmented[:5])
+
+
 def test_each_character_is_in_a_word_and_each_text_ends_with_one(folder: Path) -> None:
     nlp = spacy.load(folder / "training/words/model-best")
     texts = ["".join(words) for words in sentences(9, 30)]
