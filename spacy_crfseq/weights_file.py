@@ -77,13 +77,29 @@ def weights_from_bytes(data: bytes, source: str = "model data", added: tuple[Add
         theta = _unpack_theta(message)
         dictionary = _unpack_dictionary(message["dictionary"], n) if "dictionary" in message else None
         stateful = [plugin for plugin in added if isinstance(plugin, Stateful)]
-        for plugin, state in zip(stateful, message.get("potentials", ()), strict=True):
-            plugin.from_state(state)
+        states = [*zip(stateful, message.get("potentials", ()), strict=True)]
     except DAMAGED as error:
         raise ModelFileError(f"{source}: the stored model is damaged ({error!r}); train or copy it again.") from error
+    for plugin, state in states:
+        restore(plugin, state, type(plugin).__name__, source)
     _check(layout, theta, source, sum(plugin.size(n) for plugin in added))
     templates = None if numbers is None or pair_numbers is None else (numbers, pair_numbers)
     return LinearChainCRF(labels, layout, theta, (keys, pair_keys), dictionary, templates, added)
+
+
+def restore(plugin: Stateful, state: Any, name: str, source: str) -> None:
+    """Give a plug-in the data that a model has stored, which the error calls `name`.
+
+    The digest of a file is checked before, so data of another form were written by another build of the plug-in.
+    RAISES ModelFileError: If it cannot read them.
+    """
+    try:
+        plugin.from_state(state)
+    except DAMAGED as error:
+        raise ModelFileError(
+            f"{source}: the data of {name!r} were not written by this build of it, but by an earlier or a newer one "
+            f"({error!r}). Train the model again, or load it with the release that wrote it."
+        ) from error
 
 
 def check_version(stored: Any, version: int, source: str) -> None:
@@ -94,7 +110,10 @@ def check_version(stored: Any, version: int, source: str) -> None:
             f"version {version}. Run 'pip install --upgrade spacy-crfseq'."
         )
     if type(stored) is not int or stored != version:
-        raise ModelFileError(f"{source}: stored in version {stored!r} of the format. Train or copy it again.")
+        raise ModelFileError(
+            f"{source}: stored by an earlier release, in version {stored!r} of the format; this one reads version "
+            f"{version}. Train it again."
+        )
 
 
 def check_finite(theta: Floats, source: str) -> None:

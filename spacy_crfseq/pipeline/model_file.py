@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 import srsly
 from spacy import util
 
-from ..errors import DAMAGED, ModelFileError
+from ..errors import ModelFileError
 from ..features.sets import FeatureSet
 from ..features.template_file import TemplateFile
 from ..files import collecting, replacing
 from ..types import LearnedDecoder, Stateful
-from ..weights_file import check_version, weights_from_bytes, weights_to_bytes
+from ..weights_file import check_version, restore, weights_from_bytes, weights_to_bytes
 from .cfg import UNCALIBRATED, is_learned
 from .doc_model import DocModel
 from .feature_names import LargestNames, names_left
@@ -193,7 +193,7 @@ def _read_head(data: bytes, source: str) -> tuple[dict[str, Any], LargestNames]:
 def _restore_plugins(head: dict[str, Any], method: Method, component: str, source: str) -> FeatureSet:
     """Give the plug-ins of a method their data; return its features, which must be those of the model."""
     if head["template_file"] and isinstance(method.features, TemplateFile):
-        method.features.from_state(head["template_file"])
+        restore(method.features, head["template_file"], "template_file", source)
     if head["attributes"] is not None:
         _restore(method.attributes, head["attributes"], source)
     features = method.feature_set()
@@ -227,10 +227,7 @@ def _restore(plugins: Mapping[str, Any], states: Mapping[str, Any], source: str)
             f"{sorted(expected)}. Use the config that lies beside the model, or train again."
         )
     for name, state in states.items():
-        try:
-            plugins[name].from_state(state)
-        except DAMAGED as error:
-            raise ModelFileError(f"{source}: the data of {name!r} are damaged ({error!r}).") from error
+        restore(plugins[name], state, name, source)
 
 
 # The file ``cfg``

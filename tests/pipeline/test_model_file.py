@@ -13,6 +13,7 @@ import pytest
 import srsly
 from thinc.api import fix_random_seed
 
+from spacy_crfseq.errors import ModelFileError
 from spacy_crfseq.pipeline.model_file import HEAD
 from tests.pipeline.helpers import blank, examples, initialize, inputs, pipe_of, registered, templates, trained
 
@@ -88,6 +89,27 @@ def test_stored_components_answer_as_they_did(name: str, tmp_path: Path) -> None
     pipe_of(nlp).to_disk(tmp_path, exclude=["vocab"])
     for file in ("cfg", "model"):
         assert (tmp_path / file).read_bytes() == (STORED / name / file).read_bytes()
+
+
+@pytest.mark.parametrize(("name", "group", "plugin"), [
+    ("stages", "", "decoder"),
+    ("lists", "attributes", "names"),
+    ("lists", "attributes", "classes"),
+    ("template_file", "", "features"),
+    ("neural", "potentials", "network"),
+])  # fmt: skip
+def test_data_that_another_build_of_a_plugin_has_written_are_refused_as_such(
+    name: str, group: str, plugin: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    factory, settings = COMPONENTS[name]
+    pipe = pipe_of(blank(factory, **settings))
+    pipe.from_disk(STORED / name, exclude=["vocab"])
+    own = getattr(pipe.method, group)[plugin] if group else getattr(pipe.method, plugin)
+    monkeypatch.setattr(type(own), "to_state", lambda plugin: [1])
+    data = pipe.to_bytes()
+    named = {"features": "template_file", "network": type(own).__name__}.get(plugin, plugin)
+    with pytest.raises(ModelFileError, match=rf"the data of '{named}' .*an earlier .*Train the model again"):
+        pipe_of(blank(factory, **settings)).from_bytes(data)
 
 
 def test_the_page_tells_of_every_entry() -> None:
