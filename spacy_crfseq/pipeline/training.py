@@ -78,6 +78,11 @@ N_SAMPLE = 10
 """Documents from which the sizes of neural networks are inferred."""
 SMALL = 100_000
 """Words up to which five more models are trained for a calibration."""
+CORRECTED = "no dev corpus: probabilities are as models of parts of the training corpus have corrected them"
+DOUBTFUL = (
+    "some labels of the training corpus are in doubt: the others have judged these models, right or wrong. Run 'crfseq "
+    "calibrate' on texts that a person has labelled"
+)
 NORMALISED = "probabilities are not calibrated: the model is normalised at each token"
 NO_DEV = (
     "no dev corpus: probabilities are not calibrated. Give --paths.dev, or run 'crfseq calibrate' on annotated "
@@ -153,6 +158,7 @@ class Training:
         if isinstance(model.method.features, TemplateFile):
             model.method.features.check_transitions(model.name, model.method.transitions)
         model.forget()
+        self.apart = None
         if self.plan.source is not None:
             check_source(self.plan.source, model)
             model.see(self.plan.source.seen)
@@ -348,17 +354,10 @@ class Training:
         """
         model, plan = self.model, self.plan
         method, size = model.method, texts.corpus.data.encoded.n_tokens
-        if not plan.calibrates or plan.has_dev or plan.postponed:
+        corrected = isinstance(method.decoder, CorrectingDecoder) and method.decoder.learned
+        if not plan.calibrates or plan.has_dev or plan.postponed or corrected or is_local(method.loss):
             return None
-        if is_local(method.loss):
-            plan.report(NORMALISED)
-        elif isinstance(method.decoder, CorrectingDecoder) and method.decoder.learned:
-            plan.report(
-                "no dev corpus: probabilities are as models of parts of the training corpus have corrected them"
-            )
-        elif size > SMALL or texts.terms or model.first is not None or model.networks or plan.source is not None:
-            plan.report(NO_DEV)
-        else:
+        if size <= SMALL and not (texts.terms or model.first or model.networks or plan.source):
             training = Training(model.new_rehearsal(), report=plan.report, seed=plan.seed)
             corpus, scheme = texts._replace(terms={}), model.annotation.scheme
             parts = judged_parts(training.model, corpus, partial(training.learn, corpus), plan.report)
@@ -368,8 +367,18 @@ class Training:
                     decoder.learn([decoder.observe(part.words, part.gold) for part in parts])
                 fitted = fit_to_parts(parts, method.decoder, table)
                 return fitted._replace(corpus="training corpus, by models of its parts")
-            plan.report(NO_DEV)
         return None
+
+    def _without_dev(self, doubtful: bool) -> str:
+        """Return the line about the calibration without a dev corpus; `doubtful` tells that labels are in doubt."""
+        decoder, fitted = self.model.method.decoder, NO_DEV
+        if is_local(self.model.method.loss):
+            return NORMALISED
+        if self.apart is not None:
+            fitted = str(self.apart)
+        elif isinstance(decoder, CorrectingDecoder) and decoder.learned:
+            fitted = CORRECTED
+        return f"{fitted}; {DOUBTFUL}" if doubtful and fitted != NO_DEV else fitted
 
     # Examples and terms that come later
 
@@ -466,11 +475,12 @@ class Training:
                 result = result._replace(scores_of_best=scores[0], scores_of_last=scores[1])
                 if self.plan.calibrates:
                     result = self._calibrated(result, evaluate)
-            elif self.apart is not None:
-                self.plan.report(str(self.apart))
-                fitted = self.apart.settings
-                model.cfg.update(fitted)
-                result = result._replace(fitted_to_best=fitted, fitted_to_last=fitted)
+            elif self.plan.calibrates and not self.plan.has_dev:
+                self.plan.report(self._without_dev(corpus is not None and corpus.data.has_candidates))
+                if self.apart is not None:
+                    fitted = self.apart.settings
+                    model.cfg.update(fitted)
+                    result = result._replace(fitted_to_best=fitted, fitted_to_last=fitted)
         if remote is not None:
             remote.finish(model)
         return result

@@ -7,10 +7,12 @@ import pytest
 import spacy
 
 from spacy_crfseq.pipeline.readers import read_examples
+from spacy_crfseq.pipeline.soft_labels import write_soft_labels
 from spacy_crfseq.pipeline.spacy_train import Calibrate
+from spacy_crfseq.pipeline.training import NO_DEV
 from spacy_crfseq.tools.calibrate import calibrate
 from tests.commands import Corpus, Run, worked, write_corpus
-from tests.pipeline.helpers import pipe_of
+from tests.pipeline.helpers import LBFGS, blank, examples, initialize, pipe_of, registered, trained
 
 BLOCK = '[training.before_to_disk]\n@callbacks = "spacy_crfseq.Calibrate.v1"\n'
 NAMES = ("crf_tagger", "crf_ner")
@@ -99,14 +101,40 @@ def test_without_a_dev_corpus_parts_of_a_small_training_corpus_are_calibrated_on
         assert result.before.whole.error < 0.05
 
 
+def test_without_a_dev_corpus_a_component_of_a_trained_pipeline_is_not_calibrated_and_says_so_once() -> None:
+    nlp, said = trained("crf_ner", optimizer=LBFGS), list[str]()
+    pipe_of(nlp).training.set(calibrates=True, has_dev=False, report=said.append)
+    pipe_of(nlp).fit(examples(nlp))
+    assert [line for line in said if "calibrat" in line] == [NO_DEV]
+
+
+@pytest.mark.parametrize(("doubtful", "decoder"), [
+    (False, "RescoredSpans"), (True, "RescoredSpans"), (False, "Viterbi"), (True, "Viterbi"),
+])  # fmt: skip
+def test_without_a_dev_corpus_labels_in_doubt_are_said_to_have_judged_only_where_there_are_some(
+    doubtful: bool, decoder: str
+) -> None:
+    loss = registered("losses", "CrossEntropy")
+    nlp, said = blank("crf_ner", optimizer=LBFGS, loss=loss, decoder=registered("decoders", decoder)), list[str]()
+    pipe_of(nlp).training.set(calibrates=True, has_dev=False, report=said.append)
+    corpus = examples(nlp, repeat=6)
+    if doubtful:
+        write_soft_labels(corpus[0].reference, "crf_ner", {0: [("", "U-PER", 0.75), ("", "O", 0.25)]})
+    initialize(nlp, corpus, fit=True)
+    (line,) = [line for line in said if "probabilities are" in line or "temperature" in line]
+    assert ("in doubt: the others have judged" in line) is doubtful
+    assert ("have corrected them" in line) is (decoder == "RescoredSpans")
+
+
 def test_without_a_dev_corpus_gold_texts_among_those_with_doubtful_labels_are_calibrated_on(
     run: Run, dev: Path, tmp_path: Path
 ) -> None:
     gold, labels, config = write_corpus(tmp_path / "gold.conll", 150, 5), tmp_path / "l.spacy", tmp_path / "c.cfg"
     worked(run("aggregate", dev, "-o", labels, "--source", f"llm={dev},outside=unknown", "--gold", gold))
     worked(run("init-config", config, "--task ner --lang en --goal fast --train", labels))
-    said = worked(run("fit", config, "--output", tmp_path / "out"), "No dev corpus").stdout
-    assert "training corpus, by models of its parts" in " ".join(said.split())
+    said = " ".join(worked(run("fit", config, "--output", tmp_path / "out"), "No dev corpus").stdout.split())
+    assert "training corpus, by models of its parts" in said
+    assert "labels of the training corpus are in doubt" in said
 
 
 def test_a_model_without_probabilities_of_sentences_is_not_calibrated(train_on: Run, dev: Path, tmp_path: Path) -> None:

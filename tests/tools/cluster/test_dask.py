@@ -177,17 +177,23 @@ def test_models_are_equal(corpora: Path, client: Any) -> None:
     assert [str(span) for span in doc.spans["chunks"]] == [str(span) for span in other.spans["chunks"]]
 
 
-def test_classes_of_words_that_any_shard_has_seen_are_kept(corpora: Path, client: Any, tmp_path: Path) -> None:
+def test_classes_of_words_that_any_shard_has_seen_are_kept_and_nothing_is_calibrated(
+    corpora: Path, client: Any, tmp_path: Path
+) -> None:
     names = "".join(f"{name}{n}\t{n % 3}\n" for name in ("Anna", "Quux", "Zed", "Town") for n in range(50))
     (tmp_path / "classes.tsv").write_text(f"{names}Dev\t1\n", encoding="utf8")
     classes = {"@crf_attributes": "spacy_crfseq.WordClasses.v1", "path": str(tmp_path / "classes.tsv"), "keep": "seen"}
     alone, here = pipeline(corpora, attributes={"classes": classes}, terms={"raw": ENTROPY})
     nlp, there = pipeline(corpora, attributes={"classes": classes}, terms={"raw": ENTROPY})
     initialize(alone, here)
+    said = list[str]()
+    there.training.set(calibrates=True, has_dev=False, report=said.append)
     initialize(nlp, there, client)
     own, other = (pipe.method.attributes["classes"].to_state() for pipe in (here, there))
     assert own == other
     assert 10 < own["n"] < 200
+    there.training.fit()
+    assert sum("probabilities are not calibrated. Give --paths.dev" in line for line in said) == 1
 
 
 @pytest.mark.parametrize("optimizer", ["AdaGrad", "SGD"])
