@@ -16,8 +16,8 @@ ADDRESSES, ONE_AT_A_TIME = 100_000, 10_000
 @benchmark("addresses", minutes=1)
 def addresses(options: Options) -> list[Row]:
     """The 1,513 addresses of usaddress, repeated up to 100,000, parsed by the model that usaddress contains. Ours is
-    `examples/addresses/scripts/usaddress_model.py`, which takes lists of addresses, on one thread. The others are
-    loops over `parse`, that of usaddress over a tenth of the addresses, and so is the last row of ours."""
+    `examples/addresses/scripts/usaddress_model.py` on one thread, which takes lists of addresses and single ones. The
+    others are loops over `parse`, that of usaddress over a tenth of the addresses, and so is the last row of ours."""
     usaddress, fast = need("usaddress"), need("fastaddress")
     texts = ["".join(address.itertext()) for address in ET.parse(options.corpus("usaddress", "labeled.xml")).getroot()]
     repeated = (texts * (ADDRESSES // len(texts) + 1))[: options.few(2000, ADDRESSES)]
@@ -33,7 +33,7 @@ def addresses(options: Options) -> list[Row]:
         "fastaddress": timed(partial(_looped, fast.parse), repeated),
         "ours": timed(lambda some: list(parser.parse_all(some)), repeated),
         "ours, marginals": timed(lambda some: list(parser.marginals(some)), repeated),
-        "ours, one at a time": timed(partial(_looped, lambda text: next(parser.parse_all([text]))), few),
+        "ours, one at a time": timed(partial(_looped, parser.parse), few),
     }
     with one_thread():
         figures = in_turn(options.rounds, contenders, warm=["ours", "ours, marginals"])

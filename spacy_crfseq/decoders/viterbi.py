@@ -17,7 +17,7 @@ def check_possible(scores: NDArray[np.float64], first: int = 0) -> None:
 
     first: Number of the first sequence in the whole text, for the message.
     """
-    if np.isneginf(scores).any():
+    if (scores == -np.inf).any():  # `isneginf` takes as long as the labels of a short sequence
         number = first + int(np.isneginf(scores).argmax())
         what = "has no labelling that all constraints allow (given or allowed labels, steps, once, order)"
         raise DataError(f"Sequence {number} of the batch {what}, or scores out of range.")

@@ -59,7 +59,7 @@ def test_the_model_of_usaddress_on_arrays(scripts: Any, tmp_path: Path) -> None:
     for text, pairs, table in zip(texts, parser.parse_all(texts), parser.marginals(texts), strict=True):
         words = module.WORD.findall(text.replace("&#38;", "&"))
         expected = tagger.tag(code.address_features(tuple(words))) if words else []
-        assert pairs == list(zip(words, expected, strict=True))
+        assert pairs == parser.parse(text) == list(zip(words, expected, strict=True))
         theirs = [[tagger.marginal(label, i) for label in parser.labels] for i in range(len(words))]
         np.testing.assert_allclose(table, np.reshape(theirs, (len(words), 3)), atol=1e-12)
     assert len(list(parser.parse_all(texts * 2000))) == 2000 * len(texts)

@@ -1,10 +1,11 @@
-"""Parse addresses with the model of usaddress, many at once, on arrays.
+"""Parse addresses with the model of usaddress, many at once on arrays, or one at a time.
 
     python scripts/usaddress_model.py addresses.txt parsed.tsv
 
 Words and labels are those of `usaddress.parse`.  The features of usaddress are those of a word and its two neighbours,
 so each distinct word has three rows of scores: as itself, as the word before and as the word after.  The scores of an
-address are sums of such rows, and `spacy_crfseq.Chain` finds the best labels, or the probability of each.
+address are sums of such rows, and `spacy_crfseq.Chain` finds the best labels, or the probability of each.  A single
+address needs none of the arrays that tell many apart.
 """
 
 from __future__ import annotations
@@ -22,21 +23,26 @@ from address_code import token_features
 
 from spacy_crfseq import Chain
 from spacy_crfseq.corpora.saved_models import read_crfsuite_model
+from spacy_crfseq.decoders.viterbi import best_labels
 from spacy_crfseq.features.entries import attribute_of, entries_in
 from spacy_crfseq.features.index import Growable
+from spacy_crfseq.types import Scores
 
 Table = np.ndarray[Any, Any]
 WORD = re.compile(r"\(*\b[^\s,;#&()]+[.,;)\n]*|[#&]")
+AMPERSAND = re.compile("&#38;|&amp;")
 PORTION = 2000
 """Addresses that are parsed at a time."""
 END = "\0"
 """After each address."""
 PLACES = ("", "previous:", "next:")
 """What the names of features of a word, of the one before and of the one after begin with."""
+OF_ENDS = "address.start", "address.end", "previous:address.start", "next:address.end"
+"""Features of the first and of the last word, and of their neighbours."""
 
 
 class Parser:
-    """Parses lists of addresses; it keeps what it knows of words, for the next ones.
+    """Parses addresses; it keeps what it knows of words, for the next ones.
 
     path: The model of usaddress; None for that of the package.
     """
@@ -51,11 +57,34 @@ class Parser:
         self._rows = {name: number for number, name in enumerate(model.attributes.names)}
         self._weights = np.zeros((len(self._rows) + 1, len(self.labels)))  # the last row is of unknown features
         self._weights[model.attributes.rows, model.attributes.columns] = model.attributes.values
+        self._of_ends = [self._weights[self._rows.get(name, -1)] for name in OF_ENDS]
         self._numbers: dict[str, int] = {}
-        self._scores = [Growable(np.float64, len(self.labels)) for _ in PLACES]
-        for scores in self._scores:
-            scores.resize(1)  # beyond the ends of an address
-        self._pieces = _Pieces(self._number)
+        self._scores = Growable(np.float64, len(self.labels))  # rows of a word, one for each of `PLACES`
+        self._scores.resize(len(PLACES))  # beyond the ends of an address
+        self._pieces, self._words_of = _Pieces(self._number), dict[str, tuple[list[str], list[int]]]()
+        steps, nothing = np.ascontiguousarray(self._transitions, np.float64), np.zeros(len(self.labels))
+        self._shared = steps[None], nothing, nothing
+
+    def parse(self, text: str) -> list[tuple[str, str]]:
+        """Return the words of an address with their labels."""
+        words: list[str] = []
+        here: list[int] = []
+        for piece in [text] if "\n" in text else text.split():
+            of_piece, rows = self._words_of.get(piece) or self._met(piece)
+            words += of_piece
+            here += rows
+        if not words:
+            return []
+        before, after = [1, *[row + 1 for row in here[:-1]]], [*[row + 2 for row in here[1:]], 2]
+        emissions = np.add.reduce(self._scores.room.take([here, before, after], axis=0), axis=0)
+        first, last, second, last_but_one = self._of_ends
+        emissions[0] += first
+        emissions[-1] += last
+        if len(here) > 1:
+            emissions[1] += second
+            emissions[-2] += last_but_one
+        best = best_labels(Scores(emissions, *self._shared), np.array([0, len(here)]))
+        return list(zip(words, map(self.labels.__getitem__, best.tolist()), strict=True))
 
     def parse_all(self, texts: Sequence[str]) -> Iterator[list[tuple[str, str]]]:
         """Yield the words of each address with their labels."""
@@ -79,29 +108,40 @@ class Parser:
     def _emissions(self, numbers: Table, offsets: Table) -> Table:
         """Return the scores [T, L] of the labels of words, given their numbers [T] and the ends of addresses."""
         begins, lasts = (bounds[np.diff(offsets) > 0] for bounds in (offsets[:-1], offsets[1:] - 1))
-        before, after = np.append(0, numbers[:-1]), np.append(numbers[1:], 0)
+        here = len(PLACES) * numbers
+        before, after = np.append(0, here[:-1]), np.append(here[1:], 0)
         before[begins] = after[lasts] = 0
-        here, of_before, of_after = (scores.array for scores in self._scores)
-        emissions = here.take(numbers, axis=0)
-        emissions += of_before.take(before, axis=0)
-        emissions += of_after.take(after, axis=0)
+        before += 1
+        after += 2
+        emissions = self._scores.array.take(here, axis=0)
+        emissions += self._scores.array.take(before, axis=0)
+        emissions += self._scores.array.take(after, axis=0)
         several = lasts > begins
-        for name, places in (
-            ("address.start", begins), ("address.end", lasts),
-            ("previous:address.start", begins[several] + 1), ("next:address.end", lasts[several] - 1),
-        ):  # fmt: skip
-            emissions[places] += self._weights[self._rows.get(name, -1)]
+        places = begins, lasts, begins[several] + 1, lasts[several] - 1
+        for weights, at in zip(self._of_ends, places, strict=True):
+            emissions[at] += weights
         return emissions
 
     def _number(self, word: str) -> int:
         """Return the number of a word, whose features are computed when it is met."""
         number = self._numbers.setdefault(word, len(self._numbers) + 1)
-        if number == self._scores[0].size:
+        if number * len(PLACES) == self._scores.size:
             features = [attribute_of(entry) for entry in entries_in(token_features(word))]
-            for prefix, scores in zip(PLACES, self._scores, strict=True):
-                rows = [self._rows.get(prefix + name, -1) for name, _ in features]
-                scores.append(np.array([[value for _, value in features]]) @ self._weights[rows])
+            values = np.array([[value for _, value in features]])
+            for prefix in PLACES:
+                self._scores.append(values @ self._weights[[self._rows.get(prefix + name, -1) for name, _ in features]])
         return number
+
+    def _met(self, piece: str) -> tuple[list[str], list[int]]:
+        """Note and return the words of a piece of an address, and the first row of each."""
+        words = words_in(piece)
+        self._words_of[piece] = words, [len(PLACES) * self._number(word) for word in words]
+        return self._words_of[piece]
+
+
+def words_in(piece: str) -> list[str]:
+    """Return the words of an address, or of a piece of it between white space."""
+    return WORD.findall(AMPERSAND.sub("&", piece))
 
 
 class _Pieces(dict[str, int]):
@@ -113,7 +153,7 @@ class _Pieces(dict[str, int]):
         self[END] = 0
 
     def __missing__(self, piece: str) -> int:
-        words = WORD.findall(re.sub("&#38;|&amp;", "&", piece))
+        words = words_in(piece)
         self._numbers.extend(map(self._number_of, words))
         self._words += words
         self._first.append(len(self._words))
