@@ -330,14 +330,17 @@ ROWS = {
         "`accurate` with `expected_f = 0.8`, not measured",
         change=_with("decoder", **{"@crf_decoders": "spacy_crfseq.RescoredSpans.v1", "expected_f": 0.8}),
     ),
-    "fast-f-080": RowSettings(
-        "`--goal fast` with `expected_f = 0.8`",
-        "fast",
-        _with("decoder", **{"@crf_decoders": "spacy_crfseq.RescoredSpans.v1", "expected_f": 0.8}),
+    "exact": RowSettings(
+        "`accurate` with `MaxExpectedF1`",
+        change=_with("decoder", **{"@crf_decoders": "spacy_crfseq.MaxExpectedF1.v1"}),
+    ),
+    "exact-f-080": RowSettings(
+        "`accurate` with `MaxExpectedF1`, `expected_f = 0.8`",
+        change=_with("decoder", **{"@crf_decoders": "spacy_crfseq.MaxExpectedF1.v1", "expected_f": 0.8}),
     ),
     "beta": RowSettings(
-        "`accurate` with `MaxExpectedF1`, `beta = 1.5`",
-        change=_with("decoder", **{"@crf_decoders": "spacy_crfseq.MaxExpectedF1.v1", "beta": 1.5}),
+        "`accurate` with `MaxExpectedF1`, `expected_f = 0.8`, `beta = 1.5`",
+        change=_with("decoder", **{"@crf_decoders": "spacy_crfseq.MaxExpectedF1.v1", "expected_f": 0.8, "beta": 1.5}),
     ),
     "viterbi": RowSettings(
         "`accurate` with `Viterbi`", change=_with("decoder", **{"@crf_decoders": "spacy_crfseq.Viterbi.v1"})

@@ -175,8 +175,8 @@ def complete(wanted: Wanted, ask: Ask | None = None) -> ConfigSettings:
             _check_corpus(corpus, read_as, lang, [column for column, of in TASK_OF.items() if of in tasks])
     doubtful = _doubtful(tasks, train) if train is not None and layout.name == DOCBIN else ()
     few = 0 if train is None or "ner" in doubtful else _few(tasks, layout, train)  # a decoder learns from what is sure
-    unit = _unit(tasks, layout, goal, train, small=few > 0)
     characters = train is not None and _are_characters(train, layout)
+    unit = _unit(tasks, layout, goal, train, small=few > 0 and not characters)
     return ConfigSettings(tasks, lang, layout, goal, train, dev, unit, characters, few, of_dev, doubtful)
 
 
@@ -255,7 +255,7 @@ def _unit(tasks: Sequence[str], layout: Preset, goal: str, train: Path | None, *
     documents = layout.name == DOCBIN or layout.spans is not None
     if train is not None and not documents and layouts.marks_documents(train, layout):
         return "document"
-    return "sentence" if goal == "fast" else "document" if documents else "passage"
+    return "passage" if not documents else "document" if goal == "accurate" else "sentence"
 
 
 def _few(tasks: Sequence[str], layout: Preset, train: Path) -> int:

@@ -313,14 +313,18 @@ def test_accurate_models_read_the_document_or_a_passage(corpora: Path, tmp_path:
 
 @pytest.mark.usefixtures("installed")
 def test_fast_models_of_few_words_learn_from_models_of_parts(corpora: Path, tmp_path: Path) -> None:
-    """The documents of a small corpus are read, too; the config says why, and a large corpus changes nothing."""
-    small, large, marked = (tmp_path / f"{name}.conll" for name in ("small", "large", "marked"))
+    """Documents or passages of a small corpus are read, too; the config says why, and a large one changes nothing."""
+    small, large, marked, of_characters = (
+        tmp_path / f"{name}.conll" for name in ("small", "large", "marked", "characters")
+    )
     sentence = "Ada NNP B-NP B-PER\nsings VBZ B-VP O\n\n"
     small.write_text(sentence, encoding="utf8")
     marked.write_text("-DOCSTART- -X- -X- O\n\n" + sentence, encoding="utf8")
     large.write_text("-DOCSTART- -X- -X- O\n\n" + sentence * (FEW // 2 + 1), encoding="utf8")
+    of_characters.write_text("\u4e2d B-W\n\u56fd I-W\n\n", encoding="utf8")
     for train, unit, decoder, why in (
-        (small, "sentence", "RescoredSpans", "2 words are few"),
+        (of_characters, "sentence", "Viterbi", "the best sequence"),
+        (small, "passage", "RescoredSpans", "2 words are few"),
         (marked, "document", "RescoredSpans", "2 words are few"),
         (corpora / "train.jsonl", "sentence", "RescoredSpans", " words are few"),
         (large, "sentence", "Viterbi", "the best sequence"),
@@ -330,7 +334,7 @@ def test_fast_models_of_few_words_learn_from_models_of_parts(corpora: Path, tmp_
         assert made.unit == unit
         assert f'@crf_decoders = "spacy_crfseq.{decoder}.v1"' in text
         assert why in text
-        assert ("DocumentLabels" in text) == (unit == "document")
+        assert ("DocumentLabels" in text) == (unit != "sentence")
     for task, goal in (("tagger", "fast"), ("chunker", "fast"), ("ner", "small")):
         assert "RescoredSpans" not in init_config(complete(Wanted(task, "xx", goal=goal, train=small)))
 
