@@ -18,12 +18,12 @@ import numpy as np
 from .errors import ConfigError
 from .features.encoded import Encoded
 from .inference.posterior import Posterior
-from .potentials.layout import DenseRows, Layout, cells, chosen, dense_if_full, rows_with, used_rows, widened
+from .potentials.layout import DenseRows, Layout, cells, chosen, dense_if_full, rows_with, taken, used_rows, widened
 from .potentials.linear import CachedSums, Linear, Source
 from .potentials.protocol import Potential
 from .potentials.sums import SmallPotential, Sum, TokenScores
 from .potentials.tag_dictionary import EmissionMask, TagDictionary
-from .types import Bools, Constraints, Floats, Hashes, Numbers, OccurrenceRules, SupportPotential, TokenPotential
+from .types import Bools, Constraints, Floats, Hashes, Ints, Numbers, OccurrenceRules, SupportPotential, TokenPotential
 
 COLDEST = 1e-6
 """The lowest temperature for scores in single precision; the highest is one over it."""
@@ -161,13 +161,17 @@ class LinearChainCRF:
                 target.reshape(-1, n)[:, moved] = own.reshape(-1, len(moved))
         return wider
 
-    def compact(self, threshold: float = 0.0) -> LinearChainCRF:
+    def compact(self, threshold: float = 0.0, bits: int | None = None) -> LinearChainCRF:
         """Return a model without weights of absolute value up to `threshold`, and without features that have none.
 
         Such transitions, start and end scores become zero, and such transitions are no longer trained.  With
-        threshold 0 the scores of every text stay the same.  A model with a potential that needs all features, such as
-        the kernel perceptron's, is returned as it is.
+        threshold 0 the scores of every text stay the same.  Features are in the order of templates and keys, in which
+        their differences are small, and take the least space.  A model with a potential that needs all features, such
+        as the kernel perceptron's, is returned as it is.
+        bits (int | None): Before that, round all parameters to multiples of 1 / 2**bits, which take less space.
         """
+        if bits is not None:
+            return self.at(np.ldexp(np.rint(np.ldexp(self.theta, bits)), -bits)).compact(threshold)
         kept = np.abs(self.theta[: self.layout.size]) > threshold
         for rows, part in zip((self.layout.unigrams, self.layout.bigrams), self.layout.views(kept), strict=False):
             if isinstance(rows, DenseRows):
@@ -175,7 +179,7 @@ class LinearChainCRF:
                 used = table.any(1)
                 if table.sum() >= DENSE_FROM * used.sum() * rows.width:
                     table[used] = True
-        return self._restricted(kept, threshold)
+        return self._restricted(kept, threshold)._in_order()
 
     def without_unused(self) -> LinearChainCRF:
         """Return the model without features whose weights are all zero, of which it keeps every other weight.
@@ -208,10 +212,23 @@ class LinearChainCRF:
         layout = layout._replace(unigrams=unigrams, bigrams=bigrams)
         return self._of_features(layout, np.concatenate([theta, self.theta[self.layout.size :]]), used)
 
-    def _of_features(self, layout: Layout, theta: Floats, used: Sequence[Bools]) -> LinearChainCRF:
-        """Return the model with some features [F] of each block, and their parameters; itself if it needs all."""
+    def _of_features(self, layout: Layout, theta: Floats, used: Sequence[Bools | Ints]) -> LinearChainCRF:
+        """Return the model with some features of each block, and their parameters; itself if it needs all.
+
+        used (Sequence): Which features [F], or the numbers of the features in their new order.
+        """
         if any(potential.needs_features for potential in self.small):
             return self
         keys, templates = (self.keys[0][used[0]], self.keys[1][used[1]]), self.templates
         templates = None if templates is None else (templates[0][used[0]], templates[1][used[1]])
         return LinearChainCRF(self.labels, layout, theta, keys, self.dictionary, templates, self.added_potentials)
+
+    def _in_order(self) -> LinearChainCRF:
+        """Return the model with the features of each block in the order of templates and keys."""
+        blocks = self.layout.unigrams, self.layout.bigrams
+        numbers = self.templates or [np.zeros(len(keys), np.uint16) for keys in self.keys]
+        orders = [np.lexsort(pair).astype(np.int32) for pair in zip(self.keys, numbers, strict=True)]
+        (unigrams, places), (bigrams, pairs) = (taken(rows, order) for rows, order in zip(blocks, orders, strict=True))
+        weights = self.views.unigrams.ravel()[places], self.views.bigrams.ravel()[pairs]
+        layout = self.layout._replace(unigrams=unigrams, bigrams=bigrams)
+        return self._of_features(layout, np.concatenate([*weights, self.theta[len(places) + len(pairs) :]]), orders)

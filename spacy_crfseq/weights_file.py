@@ -1,8 +1,7 @@
 """The weights of a model as bytes: one msgpack map, described in docs/model-file.md, "Weights".
 
-Components and estimators store it inside of their own files.  Arrays have the smallest integer types, and no weight
-that is zero is stored.  Reading runs no code, checks whatever kernels rely on, and takes no more memory than the size
-of the data warrants.
+Components and estimators store it inside of their own files.  Arrays are packed, and no weight that is zero is stored.
+Reading runs no code, checks whatever kernels rely on, and takes no more memory than the size of the data warrants.
 """
 
 from __future__ import annotations
@@ -11,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import srsly
-from numpy.typing import NDArray
 
 from .errors import DAMAGED, ModelFileError
 from .files import collecting
 from .model import Added, LinearChainCRF
+from .packing import pack, unpack
 from .potentials.layout import DenseRows, Layout, SparseRows, WeightRows
 from .potentials.tag_dictionary import TagDictionary
 from .types import Floats, Hashes, Numbers, Stateful
@@ -24,6 +23,8 @@ FORMAT = "spacy_crfseq.LinearChainCRF"
 VERSION = 1
 BLOCKS = "state", "pair"
 """Names of both blocks of features in a file."""
+KINDS = "float32", "float64"
+"""Types of parameters."""
 
 
 def weights_to_bytes(crf: LinearChainCRF) -> bytes:
@@ -35,16 +36,23 @@ def weights_to_bytes(crf: LinearChainCRF) -> bytes:
         "labels": crf.labels,
         "boundaries": layout.boundaries,
         "steps": None if layout.steps is None else layout.steps.astype(np.uint8),
-        "theta": crf.theta[used],
+        "theta": pack(crf.theta[used]),
+        "precision": crf.theta.dtype.name,
         "used": np.packbits(used),
         "n_theta": len(used),
     }
     for number, (name, rows) in enumerate(zip(BLOCKS, (layout.unigrams, layout.bigrams), strict=True)):
-        message[name] = {"keys": crf.keys[number], "kind": "dense"}
+        keys = crf.keys[number]
+        message[name] = {
+            "n": len(keys),
+            "keys": pack(np.diff(keys, prepend=np.uint64(0)), counted=True),
+            "kind": "dense",
+        }
         if isinstance(rows, SparseRows):
-            message[name] |= {"kind": "sparse", "lengths": _shrink(np.diff(rows.ptr)), "cols": _shrink(rows.cols)}
+            lengths, cols = pack(np.diff(rows.ptr).astype(np.uint32)), pack(rows.cols.astype(np.uint32))
+            message[name] |= {"kind": "sparse", "lengths": lengths, "cols": cols}
         if crf.templates is not None:
-            message[name]["templates"] = _shrink(crf.templates[number])
+            message[name]["templates"] = pack(crf.templates[number].astype(np.uint16))
     if crf.dictionary is not None:
         words, allowed = crf.dictionary
         message["dictionary"] = {"words": words, "allowed": np.packbits(allowed, axis=1)}
@@ -69,12 +77,12 @@ def weights_from_bytes(data: bytes, source: str = "model data", added: tuple[Add
         if not names or any(type(name) is not str for name in names) or len(set(names)) < len(names):
             raise ValueError(f"the labels are {labels!r} instead of a list of distinct names")
         n = len(names)
+        theta = _unpack_theta(message)
         (unigrams, keys, numbers), (bigrams, pair_keys, pair_numbers) = (
-            _unpack_block(message[name], width) for name, width in zip(BLOCKS, (n, n * n), strict=True)
+            _unpack_block(message[name], width, len(theta)) for name, width in zip(BLOCKS, (n, n * n), strict=True)
         )
         steps = None if steps is None else np.array(steps, np.bool_)
         layout = Layout(n, unigrams, bigrams, steps, bool(message["boundaries"]))
-        theta = _unpack_theta(message)
         dictionary = _unpack_dictionary(message["dictionary"], n) if "dictionary" in message else None
         stateful = [plugin for plugin in added if isinstance(plugin, Stateful)]
         states = [*zip(stateful, message.get("potentials", ()), strict=True)]
@@ -126,10 +134,6 @@ def check_finite(theta: Floats, source: str) -> None:
         )
 
 
-def _shrink(values: NDArray[Any]) -> NDArray[Any]:
-    return values.astype(np.min_scalar_type(int(values.max(initial=0))))
-
-
 def _unpack(data: bytes, source: str) -> dict[str, Any]:
     try:
         with collecting():
@@ -146,54 +150,53 @@ def _unpack(data: bytes, source: str) -> dict[str, Any]:
 
 
 def _unpack_theta(stored: dict[str, Any]) -> Floats:
-    values, size, packed = np.array(stored["theta"]), int(stored["n_theta"]), np.array(stored["used"], np.uint8)
-    if packed.ndim != 1 or values.ndim != 1 or size < 0 or len(packed) != -(-size // 8):
-        raise ValueError(f"{values.size} parameters where {size} are marked")
+    size, packed, kind = int(stored["n_theta"]), np.array(stored["used"], np.uint8), stored["precision"]
+    if packed.ndim != 1 or size < 0 or len(packed) != -(-size // 8):
+        raise ValueError(f"{8 * packed.size} parameters where {size} are marked")
+    if kind not in KINDS:
+        raise ValueError(f"parameters of type {kind!r}, not {' or '.join(KINDS)}")
     used = np.unpackbits(packed, count=size).astype(np.bool_)
-    if len(values) != used.sum():
-        raise ValueError(f"{values.size} parameters where {used.sum()} are needed")
-    if values.dtype not in (np.float32, np.float64):
-        raise ValueError(f"parameters of type {values.dtype.str}, not float32 or float64")
-    theta = np.zeros(size, values.dtype)
-    theta[used] = values
+    theta = np.zeros(size, kind)
+    theta[used] = unpack(stored["theta"], kind, int(used.sum()))
     return theta
 
 
-def _unpack_keys(stored: Any) -> Hashes:
-    keys = np.array(stored)
-    if keys.ndim != 1 or keys.dtype != np.uint64:
-        raise ValueError(f"the keys are {keys.ndim}-dimensional {keys.dtype} instead of a list of uint64")
-    return keys
+def _unpack_words(stored: Any) -> Hashes:
+    words = np.array(stored)
+    if words.ndim != 1 or words.dtype != np.uint64:
+        raise ValueError(f"the words are {words.ndim}-dimensional {words.dtype} instead of a list of uint64")
+    return words
 
 
 def _unpack_dictionary(stored: dict[str, Any], n_labels: int) -> TagDictionary:
-    words = _unpack_keys(stored["words"])
+    words = _unpack_words(stored["words"])
     allowed = np.unpackbits(np.array(stored["allowed"], np.uint8), axis=1)[:, :n_labels].astype(np.bool_)
     if allowed.shape != (len(words), n_labels) or not allowed.any(1).all():
         raise ValueError("the tag dictionary does not fit the labels")
     return TagDictionary(words, allowed)
 
 
-def _unpack_block(stored: dict[str, Any], width: int) -> tuple[WeightRows, Hashes, Numbers | None]:
-    """Return the rows, keys and templates of a block, whose arrays fit each other: kernels do not check bounds."""
-    keys, templates = _unpack_keys(stored["keys"]), None
+def _unpack_block(stored: dict[str, Any], width: int, most: int) -> tuple[WeightRows, Hashes, Numbers | None]:
+    """Return the rows, keys and templates of a block, whose arrays fit each other: kernels do not check bounds.
+
+    most (int): The number of its weights is at most this.
+    """
+    n, templates = int(stored["n"]), None
+    if not 0 <= n <= len(stored["keys"]):
+        raise ValueError(f"{n} features in {len(stored['keys'])} bytes")
+    keys = np.cumsum(unpack(stored["keys"], np.uint64, n), dtype=np.uint64)
     if "templates" in stored:
-        numbers = np.array(stored["templates"])
-        if numbers.shape != keys.shape or numbers.dtype not in (np.uint8, np.uint16):
-            raise ValueError("the numbers of the templates do not fit the features")
-        templates = numbers.astype(np.uint16)
+        templates = unpack(stored["templates"], np.uint16, n)
     if stored["kind"] == "dense":
-        return DenseRows(len(keys), width), keys, templates
+        return DenseRows(n, width), keys, templates
     if stored["kind"] != "sparse":
         raise ValueError(f"the weights are stored as {stored['kind']!r}, which is not supported")
-    lengths, cols = np.asarray(stored["lengths"]), np.asarray(stored["cols"])
-    if any(part.ndim != 1 or (len(part) and part.dtype.kind not in "iu") for part in (lengths, cols)):
-        raise ValueError("the places of the weights are not whole numbers")
-    if cols.size and not 0 <= cols.min() <= cols.max() < width:
+    ptr = np.append(0, np.cumsum(unpack(stored["lengths"], np.uint32, n), dtype=np.int64))
+    if ptr[-1] > most:
+        raise ValueError(f"{ptr[-1]} weights where there are {most} parameters")
+    cols = unpack(stored["cols"], np.uint32, int(ptr[-1]))
+    if cols.size and cols.max() >= width:
         raise ValueError("weights of labels that are not there")
-    ptr = np.append(0, np.cumsum(lengths, dtype=np.int64)).astype(np.int64)
-    if len(lengths) != len(keys) or ptr[-1] != len(cols) or (np.diff(ptr) < 0).any():
-        raise ValueError("features and weights do not fit together")
     return SparseRows(ptr, cols.astype(np.int32), width), keys, templates
 
 

@@ -23,6 +23,8 @@ from .items import PADDED
 from .templates import Part, Plan, Slot, column_names, lexical_names, names_of, pad_values, seeds_of
 from .token_sets import TokenSets
 
+KEY_BITS = np.uint64((1 << 48) - 1)
+"""The bits of the keys of features.  Of n features, one unknown one in 2**48 / n is mistaken for a known one."""
 KNOWN = -1
 """In `CollectedFeatures.origins`, the template of features from a trained model; their values are their keys."""
 LexemeValues: TypeAlias = Callable[[Sequence[int]], Hashes]
@@ -274,6 +276,7 @@ class Block:
         keys = np.full(values.shape[1], self._seeds[number], np.uint64)
         for part in np.ascontiguousarray(values):
             kernels.hashing.mix_values(part, keys)
+        keys &= KEY_BITS
         return keys
 
     def _features(self, numbers: Sequence[int], read: Callable[[int], Hashes]) -> Ints:

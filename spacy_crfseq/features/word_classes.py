@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from ..corpora.word_classes import CLUSTERS, TABLES, read_classes, read_lookups
 from ..errors import ConfigError
+from ..packing import pack, unpack
 from ..types import LexemeFunction
 from .templates import MAX_OFFSET
 
@@ -82,7 +83,7 @@ class ClassTable:
     def to_state(self) -> dict[str, Any]:
         """Return the table as few bytes: about 3 for a word of a thousand classes."""
         gaps = np.diff(np.array(self.hashes), prepend=np.uint32(0))
-        return {"n": len(gaps), "gaps": _pack(gaps), "numbers": _pack(np.array(self.numbers)), "names": self.names}
+        return {"n": len(gaps), "gaps": pack(gaps), "numbers": pack(np.array(self.numbers)), "names": self.names}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> ClassTable:
@@ -90,10 +91,10 @@ class ClassTable:
         n, names = int(state["n"]), [str(name) for name in state["names"]]
         if not 0 <= n <= MOST * len(state["gaps"]):
             raise ValueError(f"{n} words in {len(state['gaps'])} bytes, of which each has at most {MOST}")
-        hashes, numbers = np.cumsum(_unpack(state["gaps"], n), dtype=np.uint32), _unpack(state["numbers"], n)
+        gaps, numbers = (unpack(state[name], np.uint32, n) for name in ("gaps", "numbers"))
         if n and numbers.max() >= len(names):
             raise ValueError("a word has a class that is not there")
-        return cls(hashes, numbers, names)
+        return cls(np.cumsum(gaps, dtype=np.uint32), numbers, names)
 
 
 @lru_cache(maxsize=4)
@@ -105,19 +106,6 @@ def _of_lookups(language: str, table: str) -> ClassTable:
 def hash_of(word: str) -> int:
     """Return the number that stands for a word in a table."""
     return zlib.crc32(word.encode("utf8", "surrogatepass"))
-
-
-def _pack(numbers: Ids) -> bytes:
-    # each byte of the numbers on its own: the high ones compress well, the low ones hardly
-    return zlib.compress(numbers.astype("<u4").view(np.uint8).reshape(-1, 4).T.tobytes())
-
-
-def _unpack(data: bytes, n: int) -> Ids:
-    try:
-        planes = np.frombuffer(zlib.decompressobj().decompress(data, 4 * n + 1), np.uint8).reshape(4, n)
-    except zlib.error as error:
-        raise ValueError(str(error)) from error
-    return np.ascontiguousarray(planes.T).view("<u4").reshape(n).astype(np.uint32)
 
 
 class WordClasses:

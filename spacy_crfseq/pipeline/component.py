@@ -424,14 +424,16 @@ class CRFComponent(TrainablePipe):
         """Predict with these parameters [D] from now on; a calibration fitted to earlier ones is reset."""
         self.doc_model.set_parameters(theta)
 
-    def prune(self, threshold: float = 0.0) -> Pruned:
+    def prune(self, threshold: float = 0.0, bits: int | None = None) -> Pruned:
         """Drop weights of an absolute value up to `threshold`, and features without any other weight.
 
         With 0, predictions stay the same.  Further training, as by `fit`, works on the remaining weights.
-        RAISES ConfigError: If the threshold is negative or no weight of a feature exceeds it.
+
+        bits (int | None): First round all weights to multiples of 1 / 2**bits, which take less space in a file.
+        RAISES ConfigError: If the threshold or `bits` is negative, or no weight of a feature exceeds the threshold.
         """
         before = self.size
-        self.doc_model.prune(threshold)
+        self.doc_model.prune(threshold, bits)
         self.training.release()
         return Pruned(before, self.size)
 

@@ -322,16 +322,17 @@ class DocModel:
         self._use(self.trained()[0].at(theta))  # predictions that have begun go on with the old ones
         self.cfg.update(UNCALIBRATED)
 
-    def prune(self, threshold: float) -> None:
+    def prune(self, threshold: float, bits: int | None) -> None:
         """Drop weights up to a threshold, and features without any other, see `CRFComponent.prune`."""
         with self.lock:
             crf = self.crf
-            compact = crf.compact(threshold)
+            compact = crf.compact(threshold, bits)
             largest = float(max(np.abs(part).max(initial=0) for part in crf.views[:2]))
             if threshold < 0 or (largest and not compact.layout.unigrams.size + compact.layout.bigrams.size):
                 raise ConfigError(
-                    f"Component {self.name!r}: nothing is left with a threshold of {threshold}: it must be at least 0 "
-                    f"and lower than the largest weight, {largest:.4g}."
+                    f"Component {self.name!r}: nothing is left with a threshold of {threshold}"
+                    f"{'' if bits is None else f' and {bits} bits'}: it must be at least 0 and lower than the largest "
+                    f"weight, {largest:.4g}."
                 )
             names, n_sequences = names_left(self.feature_names, crf, compact), self.n_sequences
             encoder, largest_names = self.encoder_of(compact), self.largest_names()

@@ -48,11 +48,14 @@ def text_of(value: int, strings: Mapping[int, str], vocab: Vocab) -> str:
 
 
 def names_left(names: list[str], before: LinearChainCRF, after: LinearChainCRF) -> list[str]:
-    """Return the names of a model's features that another model has kept."""
+    """Return the names of the features that another model has kept, in its order."""
     if not names or before is after:
         return names
-    kept = np.concatenate([np.isin(*keys) for keys in zip(before.keys, after.keys, strict=True)])
-    return [name for name, stays in zip(names, kept, strict=True) if stays]
+    split, left = len(before.keys[0]), list[str]()
+    for own, keys, kept in zip((names[:split], names[split:]), before.keys, after.keys, strict=True):
+        name_of = dict(zip(keys.tolist(), own, strict=True))
+        left += map(name_of.__getitem__, kept.tolist())
+    return left
 
 
 class Origins:

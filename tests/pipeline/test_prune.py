@@ -9,6 +9,7 @@ from spacy.language import Language
 
 from spacy_crfseq.errors import ConfigError, ModelFileError
 from spacy_crfseq.pipeline.model_file import digest_of
+from spacy_crfseq.potentials.layout import cells
 from spacy_crfseq.tools.explain import explain
 from spacy_crfseq.weights_file import weights_to_bytes
 from tests.pipeline.helpers import (
@@ -42,7 +43,8 @@ def test_without_zeros_predictions_are_the_same(factory: str, support: str) -> N
     pipe = pipe_of(nlp)
     before, marginals = predictions(nlp, factory), pipe.posterior(inputs(nlp, factory)).marginals()
     names = dict(zip(np.concatenate(pipe.crf.keys).tolist(), pipe.doc_model.feature_names, strict=True))
-    with_zeros = len(weights_to_bytes(pipe.crf.at(np.ones_like(pipe.crf.theta))))
+    noise = np.random.default_rng(0).random(len(pipe.crf.theta)).astype(np.float32)
+    with_zeros = len(weights_to_bytes(pipe.crf.at(noise)))
     report = pipe.prune()
     assert predictions(nlp, factory) == before
     for actual, wanted in zip(pipe.posterior(inputs(nlp, factory)).marginals(), marginals, strict=True):
@@ -51,6 +53,38 @@ def test_without_zeros_predictions_are_the_same(factory: str, support: str) -> N
     assert len(weights_to_bytes(pipe.crf)) < with_zeros  # files hold no zeros, before or after
     assert pipe.doc_model.feature_names == [names[key] for key in np.concatenate(pipe.crf.keys).tolist()]
     assert pipe.prune().after == report.after
+
+
+@pytest.mark.parametrize("support", ["observed", "all"])
+def test_rounded_weights_are_multiples_and_the_others_stay(factory: str, support: str) -> None:
+    nlp = trained(factory, optimizer=LBFGS, features=WITH_PAIRS, support=support)
+    pipe = pipe_of(nlp)
+    before = {key: row.copy() for key, row in rows_of(pipe)}
+    pipe.prune(bits=3)
+    theta = pipe.crf.theta
+    np.testing.assert_array_equal(8 * theta, np.rint(8 * theta))
+    after = dict(rows_of(pipe))
+    for key, row in before.items():
+        np.testing.assert_array_equal(after.get(key, np.zeros_like(row)), np.rint(8 * row) / 8)
+    assert all(
+        (np.diff(keys[numbers == n].astype(np.int64)) > 0).all()
+        for keys, numbers in zip(pipe.crf.keys, pipe.crf.templates, strict=True)
+        for n in np.unique(numbers)
+    )
+    again = blank(factory, features=WITH_PAIRS, support=support)
+    again.from_bytes(nlp.to_bytes())
+    np.testing.assert_array_equal(pipe_of(again).crf.theta, theta)
+
+
+def rows_of(pipe: Any) -> list[tuple[tuple[int, int], np.ndarray]]:
+    """Return the weights of each feature by block and key, 0 where it has none."""
+    rows = []
+    for block, (keys, weights) in enumerate(zip(pipe.crf.keys, pipe.crf.views, strict=False)):
+        part = (pipe.crf.layout.unigrams, pipe.crf.layout.bigrams)[block]
+        table = np.zeros((len(keys), part.width), np.float32)
+        table.ravel()[cells(part)] = weights.ravel()
+        rows += [((block, key), row) for key, row in zip(keys.tolist(), table, strict=True)]
+    return rows
 
 
 def test_training_goes_on_with_the_weights_that_are_left(factory: str) -> None:
