@@ -9,10 +9,16 @@ import pytest
 from spacy_crfseq import CRF
 from tests.test_estimator import generated
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    eli5 = pytest.importorskip("eli5", reason="eli5 is not installed")
-    import spacy_crfseq.eli5  # noqa: F401
+
+@pytest.fixture(scope="module")
+def eli5() -> Any:
+    """The package, which takes a second to import."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        eli5 = pytest.importorskip("eli5", reason="eli5 is not installed")
+        import spacy_crfseq.eli5  # noqa: F401
+    return eli5
+
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "all": {"top": None},
@@ -26,7 +32,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("case", SETTINGS)
-def test_explanations_are_those_of_the_same_model_of_sklearn_crfsuite(case: str) -> None:
+def test_explanations_are_those_of_the_same_model_of_sklearn_crfsuite(case: str, eli5: Any) -> None:
     peer = pytest.importorskip("sklearn_crfsuite", reason="sklearn-crfsuite is not installed").CRF
     crf = CRF(c1=0.05, max_iterations=20).fit(*generated(30))
     theirs = eli5.explain_weights(peer(model_filename=crf.modelfile.name), **SETTINGS[case])
@@ -49,12 +55,12 @@ def test_explanations_are_those_of_the_same_model_of_sklearn_crfsuite(case: str)
     np.testing.assert_allclose(ours.transition_features.coef, theirs.transition_features.coef, atol=1e-5)
 
 
-def test_explanations_can_be_shown() -> None:
+def test_explanations_can_be_shown(eli5: Any) -> None:
     shown = eli5.format_as_text(eli5.explain_weights(CRF(max_iterations=5).fit(*generated(20))))
     assert "Transition features" in shown
     assert "word:" in shown
 
 
-def test_an_estimator_that_is_not_fitted_is_refused() -> None:
+def test_an_estimator_that_is_not_fitted_is_refused(eli5: Any) -> None:
     with pytest.raises(ValueError, match="not fitted yet"):
         eli5.explain_weights(CRF())
