@@ -148,6 +148,12 @@ def pytest_collection_finish() -> None:
     gc.freeze()  # what thousands of tests are made of need not be looked through again and again
 
 
+@pytest.fixture(scope="module", autouse=True)
+def objects_of_other_files() -> None:
+    """Freeze them, too: commands give up what was frozen, and a change of a setting looks through all other objects."""
+    gc.freeze()
+
+
 class KernelTestsTogether(LoadFileScheduling):
     """A file's tests stay in one process, as do those of groups that compile many kernels: few compile twice."""
 
