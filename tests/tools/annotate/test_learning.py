@@ -145,7 +145,7 @@ def test_the_time_of_a_user_is_learned_and_begins_as_the_prior() -> None:
 def test_a_session_leaves_what_fit_needs(opened: Callable[..., Project], tmp_path: Path) -> None:
     project = opened()
     project.start()
-    work(project, 30)
+    work(project, 12)
     assert project.settle()
     project.close()
     fit(tmp_path / "project/config.cfg", tmp_path / "fit")
