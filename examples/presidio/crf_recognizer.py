@@ -9,6 +9,9 @@ from typing import Any
 import spacy
 from presidio_analyzer import AnalysisExplanation, LocalRecognizer, RecognizerResult
 
+from spacy_crfseq import register_extensions
+
+register_extensions()  # so that entities of an engine without a CRF are refused in words
 ENTITIES = {
     "PER": "PERSON",
     "PERSON": "PERSON",
@@ -55,6 +58,7 @@ class CRFRecognizer(LocalRecognizer):
 
         nlp_artifacts (NlpArtifacts | None): What Presidio's NLP engine made of the text; without a pipeline of its own,
             the recognizer reads the Doc in it.
+        RAISES ConfigError: If the pipeline has found entities and has no `crf_ner`.
         """
         if self.nlp is None and nlp_artifacts is None:
             return []

@@ -1,13 +1,17 @@
 """The recognizer in examples/presidio: Presidio's results have the probabilities of the model."""
 
 import importlib
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
 import spacy
+from spacy.tokens import Doc, Span
+from spacy.tokens.underscore import Underscore
 
+from spacy_crfseq.errors import ConfigError
 from tests.pipeline.helpers import pipe_of, trained
 from tests.project.pages import ROOT, blocks, read
 
@@ -72,6 +76,19 @@ def test_entities_of_a_ruler_have_another_score(recognizer: Any, model: Path) ->
     results = recognizer(model.parent / "ruled", other_score=0.5).analyze(TEXT, ["PERSON", "LOCATION"])
     assert {result.entity_type: result.score for result in results}["LOCATION"] == 0.5
     assert all(result.score != 0.5 for result in results if result.entity_type == "PERSON")
+
+
+def test_an_engine_without_a_crf_is_refused_in_words(recognizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from presidio_analyzer.nlp_engine import NlpArtifacts
+
+    monkeypatch.setattr(Underscore, "span_extensions", {})  # as in a process that has made no component
+    module = importlib.reload(sys.modules[recognizer.__module__])
+    doc = Doc(spacy.blank("en").vocab, ["My", "name", "is", "Ada"])
+    doc.ents = [Span(doc, 3, 4, "PERSON")]
+    artifacts = NlpArtifacts(doc.ents, doc, [token.idx for token in doc], [], None, "en")
+    assert module.CRFRecognizer().analyze(doc.text, ["LOCATION"], artifacts) == []
+    with pytest.raises(ConfigError, match="crf_ner"):
+        module.CRFRecognizer().analyze(doc.text, ["PERSON"], artifacts)
 
 
 def test_the_code_of_the_readme_runs(
