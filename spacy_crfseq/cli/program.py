@@ -2,10 +2,13 @@
 
 The command `fit` is in this package; entry points name the modules of the others, in `papers` and `tools`.  spaCy
 imports this module in each of its commands, so numba and modules that use it are imported only when a command runs.
-A process that was started for one command imports no other: that would take a sixth of a second.
+A process that was started for one command imports no other: that would take a sixth of a second.  At its end, the
+interpreter would look for garbage among all objects several times, which takes as long as two epochs of training.
 The factories module is light and registers the package's functions for ``spacy find-function`` and similar commands.
 """
 
+import atexit
+import gc
 import sys
 from collections.abc import Collection, Sequence
 from importlib.metadata import entry_points
@@ -37,6 +40,8 @@ for _room in (room for room in _rooms if room.name in _names):
     except ImportError as error:  # the metadata is of another installation, or a package that it needs is not there
         print(f"The command {_room.name} cannot be loaded ({error}); install its package again.", file=sys.stderr)
 spacy_app.add_typer(crfseq_cli)
+if WORDS:
+    atexit.register(gc.freeze)
 
 
 def main() -> None:
