@@ -25,8 +25,9 @@ _SHOWN = 4
 def resolve(path: Path | str) -> list[Path]:
     """Return the files of a path, each once, in the order of their names.
 
-    Of a folder, these are all files in it and its folders, but hidden ones; of a pattern, also those in folders that
-    it matches, and ``**`` stands for any folders.  Standard input and a file that exists are themselves.
+    Of a folder, these are all files in it and its folders, but those that are hidden or in hidden folders, such as the
+    records of ``tag``; of a pattern, also those in folders that it matches, and ``**`` stands for any folders.
+    Standard input and a file that exists are themselves.
     RAISES FormatError: If a file or folder does not exist.
     RAISES ConfigError: If a folder or pattern has no file.
     """
@@ -127,5 +128,6 @@ def _without_companions(files: Sequence[Path]) -> list[Path]:
 
 
 def _is_hidden(file: Path, path: Path) -> bool:
-    """Whether the name of a file begins with a dot, unless the pattern asks for such names."""
-    return file.name[:1] == "." and not path.name.startswith(".")
+    """Whether the name of a file, or of a folder on the way, begins with a dot, unless the path asks for such names."""
+    hidden = {name for name in file.parts if name.startswith(".")}.difference(path.parts)
+    return bool(hidden) and not any(name.startswith(".") and not _SIGNS.isdisjoint(name) for name in path.parts)

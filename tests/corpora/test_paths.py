@@ -49,6 +49,8 @@ def call(run: Run, model: Path, corpus: Corpus, tmp_path: Path, monkeypatch: pyt
         Path(name).parent.mkdir(exist_ok=True)
         Path(name).write_text("".join(f"{text}\n\n" for text in part), encoding="utf8")
     Path("parts/.hidden").write_text("x")
+    Path("parts/.tag").mkdir()
+    Path("parts/.tag/a.conll.json").write_text("x")  # of an output of `tag`
     config = write_config(tmp_path / "config.cfg", "crf_ner")
     names: dict[str, Any] = {"M": model, "D": corpus.dev, "C": config}
 
@@ -96,7 +98,8 @@ def test_files_of_several_kinds_are_named(command: str, call: Any) -> None:
 def test_the_files_of_a_path_are_sorted_and_there_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("in/deep").mkdir(parents=True)
-    for name in ("b.txt", "a,b.txt", "in/c.txt", "in/deep/a.txt", "in/.d.txt"):
+    Path("in/.tag").mkdir()
+    for name in ("b.txt", "a,b.txt", "in/c.txt", "in/deep/a.txt", "in/.d.txt", "in/.tag/c.txt"):
         Path(name).write_text("x")
     Path("link.txt").symlink_to("b.txt")
     assert resolve("in/c.txt,in,b.txt") == sorted(map(Path, ("b.txt", "in/c.txt", "in/deep/a.txt")))
@@ -104,6 +107,7 @@ def test_the_files_of_a_path_are_sorted_and_there_once(tmp_path: Path, monkeypat
     assert resolve("a,b.txt") == [Path("a,b.txt")]
     assert resolve("**/*.txt") == sorted(map(Path, ("a,b.txt", "b.txt", "in/c.txt", "in/deep/a.txt")))
     assert resolve(tmp_path / "in*") == [tmp_path / "in/c.txt", tmp_path / "in/deep/a.txt"]
+    assert resolve("in/.tag") == resolve("in/.t*/*") == [Path("in/.tag/c.txt")], "where they are asked for"
     assert resolve("-") == [Path("-")]
     assert joined([Path("b.txt"), Path("in")]) == Path("b.txt,in")
     with pytest.raises(ConfigError, match=r"a,b\.txt: a comma stands between files"):
@@ -135,3 +139,16 @@ def test_a_text_of_brat_without_annotation_is_named(tmp_path: Path) -> None:
         corpus_files(tmp_path)
     (tmp_path / "x.ann").touch()
     assert [file.name for file in corpus_files(tmp_path)] == ["a.ann", "x.ann"]
+
+
+def test_outputs_of_commands_are_a_corpus_in_their_folder(run: Run, model: Path, call: Any, tmp_path: Path) -> None:
+    made = (
+        "tag M F -o tagged --to iob", "tag M F -o docs --to spacy", "convert F joined/out.conll --to conll2003",
+        "convert F split/out.conll --to conll2003 --split 50,50",
+        "aggregate all.conll --source a=all.conll -o labels/out.spacy --gold F",
+    )  # fmt: skip
+    for command in made:
+        worked(call(command, "parts"))
+    for folder in ("tagged", "docs", "joined", "split", "labels"):
+        assert corpus_files(folder), sorted(tmp_path.glob(f"{folder}/**/*"))
+        worked(run("init-config", f"{folder}.cfg", "--lang en --task ner --train", folder))
