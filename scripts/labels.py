@@ -93,18 +93,21 @@ def labels(
         raise typer.BadParameter(f"--part is {' or '.join(PARTS)}, not {part}.")
     if unknown := {*(only or ())} - {*ROWS}:
         raise typer.BadParameter(f"No row is called {', '.join(sorted(unknown))}; there are {', '.join(ROWS)}.")
-    try:
-        data = corpus_file(data_folder(), FOLDER).resolve().parent
-    except Skip as missing:
-        raise typer.BadParameter(f"{missing}.") from None
+    data = data_folder()
+    if data is None:
+        raise typer.BadParameter("CRFSEQ_DATA is not set to the folder of the corpora.")
+    skipped = list[str]()
     for row in only or ROWS:
         try:
-            score(row, data, part, force=force)
+            score(row, data.resolve(), part, force=force)
         except Skip as missing:
             typer.echo(f"{row} is skipped: {missing}.", err=True)
+            skipped.append(row)
     results = load(RESULTS)
     lines = [line for row in ROWS if row in results for line in _lines(row, results[row])]
     typer.echo(table(["row", "dev", "P", "R", "test", "P", "R", "seconds"], lines, "lrrrrrrr"))
+    if skipped:
+        raise typer.Exit(1)
 
 
 def _lines(row: str, result: dict[str, Any]) -> list[list[str]]:
@@ -145,7 +148,7 @@ def converted(corpus: Corpus, part: str, data: Path) -> Path:
     """Return a file .spacy with a part of a corpus, read as the CoNLL scorer reads it."""
     path = WORK / f"{corpus.lang}-{part}.spacy"
     if not path.exists():
-        source = str(data / corpus._asdict()[part])
+        source = str(corpus_file(data, corpus._asdict()[part]))
         command("convert", source, str(path), "--to", "spacy", "--on-invalid", "conlleval", "--lang", corpus.lang)
     return path
 
@@ -260,21 +263,26 @@ def _train(folder: Path, goal: str, train: Path, dev: Path, lang: str = "en") ->
 # Distant labels
 
 
+def distant(data: Path, name: str) -> Path:
+    """Return a file of the corpus that a knowledge base has labelled.  Raises Skip where it is missing."""
+    return corpus_file(data, f"{FOLDER}/{name}")
+
+
 def matches(data: Path, folder: Path) -> None:
     """Train on the labels as they are."""
-    _train(folder, "fast", data / FOLDER / "train.distant.iob", data / FOLDER / "dev.iob")
+    _train(folder, "fast", distant(data, "train.distant.iob"), distant(data, "dev.iob"))
 
 
 def unsure(data: Path, folder: Path, *options: str) -> None:
     """Train on the labels of a source that misses spans."""
-    train, texts = data / FOLDER / "train.distant.iob", folder / "labels.spacy"
+    train, texts = distant(data, "train.distant.iob"), folder / "labels.spacy"
     command("aggregate", str(train), "-o", str(texts), "--source", f"kb={train},outside=unsure", "--force", *options)
-    _train(folder, "fast", texts, data / FOLDER / "dev.iob")
+    _train(folder, "fast", texts, distant(data, "dev.iob"))
 
 
 def unsure_gold(data: Path, folder: Path) -> None:
     """Train on these labels, and on gold labels of some of the texts."""
-    sentences = (data / FOLDER / "train.gold.iob").read_text(encoding="utf8").strip().split("\n\n")
+    sentences = distant(data, "train.gold.iob").read_text(encoding="utf8").strip().split("\n\n")
     gold = folder / "gold.iob"
     write_text(gold, "\n\n".join(Random(0).sample(sentences, GOLD_SENTENCES)) + "\n")
     unsure(data, folder, "--gold", str(gold))
@@ -282,11 +290,11 @@ def unsure_gold(data: Path, folder: Path) -> None:
 
 def again(data: Path, folder: Path, first: Callable[..., None] = unsure) -> None:
     """Train an accurate model on what a first one finds in the training texts."""
-    begin, tagged, texts = folder / "first", folder / "tagged.iob", data / FOLDER / "train.distant.iob"
+    begin, tagged, texts = folder / "first", folder / "tagged.iob", distant(data, "train.distant.iob")
     begin.mkdir(exist_ok=True)
     first(data, begin)
     command("tag", str(begin / MODEL), str(texts), "--output", str(tagged), "--to", "iob", "--force")
-    _train(folder, "accurate", tagged, data / FOLDER / "dev.iob")
+    _train(folder, "accurate", tagged, distant(data, "dev.iob"))
 
 
 def again_gold(data: Path, folder: Path) -> None:
@@ -295,7 +303,7 @@ def again_gold(data: Path, folder: Path) -> None:
 
 
 def _distant(train: Callable[[Path, Path], None]) -> Row:
-    return Row(partial(evaluate, lambda part, data: data / FOLDER / f"{part}.iob"), train)
+    return Row(partial(evaluate, lambda part, data: distant(data, f"{part}.iob")), train)
 
 
 def _rows_of(corpus: Corpus) -> dict[str, Row]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts import accuracy
+from scripts import accuracy, labels
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = sorted(
@@ -60,3 +60,15 @@ def test_a_folder_without_the_corpora_is_named(
         assert stopped.value.exit_code == 1
         assert f"conll2003/eng.train is not in the folder of the corpora, {tmp_path}" in capsys.readouterr().err
     assert not accuracy.PAGE.exists()
+
+
+@pytest.mark.parametrize(("row", "file"), [("es-hmm", "conll2002/esp.testa"), ("matches", "conll2003-distant/train.d")])
+def test_a_row_of_labels_needs_its_own_corpus_alone(
+    row: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CRFSEQ_DATA", str(tmp_path))
+    for name in ("WORK", "RESULTS"):
+        monkeypatch.setattr(labels, name, tmp_path / name)
+    with pytest.raises(labels.typer.Exit):
+        labels.labels([row])
+    assert f"{row} is skipped: {file}" in capsys.readouterr().err
