@@ -52,8 +52,12 @@ TEACHER_WEIGHT = "0.3"
 """Of the raw texts that a teacher labels."""
 SMALL_TEXTS = 8_000
 """Raw texts of small models, whose optimizer takes a hundred passes."""
-SMALL_PENALTIES = {"small-classes": 1.5, "small-documents": 1.1, "small-distilled": 1.1}
-"""The strength of the L1 norm: models of about a quarter of a megabyte, as of the iteration that dev chooses."""
+SMALL_PENALTIES = {"small-classes": (1.5, 0.0), "small-documents": (0.5, 0.3), "small-distilled": (0.5, 0.3)}
+"""The strengths of the L1 norm and of the squared norm."""
+SMALL_PRUNED = dict.fromkeys(("small-documents", "small-distilled"), ("--threshold", "0.035", "--bits", "7"))
+"""Options of `prune`, for models of about a quarter of a megabyte, of the iteration that dev chooses."""
+SMALL_ITERATIONS = 60
+"""Of the rows with words of documents: dev chooses an earlier one."""
 MARKED = ("conll2003",)
 """Corpora whose files mark documents."""
 EVERY = 10
@@ -195,13 +199,15 @@ def lend(config: Mapping[str, Any], lang: str) -> None:
         component["attributes"] = {**lent, **component["attributes"]}
 
 
-def give_classes(config: Mapping[str, Any], lang: str, penalty: float) -> None:
-    """Use the word classes of the words that training meets, and a stronger penalty in return."""
+def give_classes(config: Mapping[str, Any], lang: str, penalties: tuple[float, float]) -> None:
+    """Use the word classes of the words that training meets, with these strengths of the L1 and the squared norm."""
     for component in config["components"].values():
         component["attributes"]["classes"] = {
             "@crf_attributes": "spacy_crfseq.WordClasses.v1", "lookups": lang, "keep": "seen",
         }  # fmt: skip
-        component["regularizer"]["rho"] = penalty
+        component["regularizer"] = {
+            "@crf_regularizers": "spacy_crfseq.ElasticNet.v1", "rho1": penalties[0], "rho2": penalties[1],
+        }  # fmt: skip
 
 
 def give_documents(config: Mapping[str, Any], unit: str) -> None:
@@ -260,6 +266,7 @@ def make_config(name: str, row: str, data: Path, folder: Path) -> dict[str, Any]
         give_classes(config, corpus.lang, SMALL_PENALTIES[row])
     if row in ("small-documents", "small-distilled") and corpus.task == "ner":
         give_documents(config, "document" if name in MARKED else "passage")
+        config["components"]["crf_ner"]["optimizer"]["max_iterations"] = SMALL_ITERATIONS
     for pipe, setting, block in sources(config):
         if row in ("none", "fast-none", f"no-{block}") or (row == "own" and block in PACKAGED):
             del config["components"][pipe][setting][block]
@@ -282,7 +289,7 @@ def run_cell(name: str, row: str, data: Path, part: str, *, force: bool = False)
         before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
         fit(corpus, folder, *taught)
         if model.name == "model-small":
-            command("prune", str(folder / "model" / "model-best"), str(model), "--force")
+            command("prune", str(folder / "model" / "model-best"), str(model), "--force", *SMALL_PRUNED.get(row, ()))
         result = {
             "date": date.today().isoformat(),
             "sources": [block for _, _, block in sources(config)],
@@ -353,10 +360,11 @@ def _title(row: str, result: Mapping[str, Any]) -> str:
         goal, _, rest = row.partition("-")
         used = ", with " + " and ".join(f"`{name}`" for name in result["sources"]) if goal == "small" else ""
         more = " --vectors ...`" if "vectors" in rest else f"`{used}"
-        return f"`--goal {goal}{more}, `fit --teacher` from `accurate`"
+        return ", ".join([f"`--goal {goal}{more}, `fit --teacher` from `accurate`", *_pruned(row)])
     if row in SMALL_PENALTIES:
         used = " and ".join(f"`{name}`" for name in result["sources"])
-        return f"`--goal small`, with {used}, `rho = {SMALL_PENALTIES[row]}`"
+        settings = [f"`rho{i} = {rho}`" for i, rho in enumerate(SMALL_PENALTIES[row], start=1) if rho]
+        return ", ".join([f"`--goal small`, with {used}", *settings, *_pruned(row)])
     if row in ("fast", "accurate", "small"):
         blocks = ", ".join(f"`{name}`" for name in result["sources"])
         return f"`--goal {row}`" + (f": {blocks}" if blocks else "")
@@ -369,6 +377,10 @@ def _title(row: str, result: Mapping[str, Any]) -> str:
     if row == "fast-none":
         return "`--goal fast`, without these"
     return "without any of these" if row == "none" else f"without `{row.removeprefix('no-')}`"
+
+
+def _pruned(row: str) -> list[str]:
+    return [f"`prune {' '.join(SMALL_PRUNED[row])}`"] if row in SMALL_PRUNED else []
 
 
 def _percent(score: float | None) -> str:
