@@ -249,6 +249,13 @@ def test_a_corpus_without_a_token_outside_is_warned_of(outside: str, tmp_path: P
     assert ("no token is known to be outside of spans" in said) == (outside == "unknown")
 
 
+def test_a_file_without_an_annotated_text_is_named_once_with_what_it_has(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", {"text": TEXT, "answers": [[0, 3, "PER"]]})
+    with pytest.raises(FormatError, match=r"no annotated text in the file.* left out: 1 not annotated") as raised:
+        list(read_annotations(path, TOKENIZE))
+    assert str(raised.value).count(str(path)) == 1
+
+
 def test_without_pyarrow_tables_are_refused_with_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -282,6 +289,8 @@ def of_scores(folder: Path, *scores: float | None) -> Path:
     [
         ([0.2, 0.9, None], "warn.*2 spans with a score from 0.2 to 0.9, 1 of them below 0.5.*give --min-score 0.5"),
         ([0.9], "ok.*1 span with a score from 0.9 to 0.9, 0 of them below 0.5"),
+        ([0.9, 97], "warn.*2 spans with a score from 0.9 to 97. These are no probabilities: --min-score needs scores"),
+        ([-1, 0.9], "warn.*2 spans with a score from -1 to 0.9. These are no probabilities"),
         ([None], None),
     ],
 )

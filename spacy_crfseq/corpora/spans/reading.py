@@ -79,7 +79,7 @@ def _sentences(
             yield FormatError(path, line, str(error))
         empty = False
     if empty:
-        said = "; ".join(text for text, _ in notes.messages(path))
+        said = "; ".join(text.removeprefix(f"{path}: ") for text, _ in notes.messages(path))
         yield FormatError(path, 0, f"no annotated text in the file. {said}".strip())
     lost, total = len(notes.spans) - before[0], notes.total - before[2]
     strange = [(line, f"{span.text!r} is {why}") for line, span, why in notes.unmatched[before[1] :]]

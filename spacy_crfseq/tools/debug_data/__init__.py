@@ -200,10 +200,10 @@ def _look_at_file(
 
 def _of_scores(path: Path, notes: Notes) -> Finding:
     """Return a description of the scores of spans in a file that is read without a least score."""
-    below = f"{notes.n_doubtful:,} of them below {DOUBTFUL:g}"
-    text = (
-        f"{path}: {count_of(notes.n_scored, 'span')} with a score from {notes.lowest:g} to {notes.highest:g}, {below}."
-    )
+    text = f"{path}: {count_of(notes.n_scored, 'span')} with a score from {notes.lowest:g} to {notes.highest:g}"
+    if notes.lowest < 0 or notes.highest > 1:
+        return Finding("warn", f"{text}. These are no probabilities: --min-score needs scores from 0 to 1.")
+    text += f", {notes.n_doubtful:,} of them below {DOUBTFUL:g}."
     if not notes.n_doubtful:
         return Finding("good", text)
     advice = f"Without min_score, all are certain: give --min-score {DOUBTFUL:g}, in a config min_score = {DOUBTFUL:g}."
