@@ -86,7 +86,7 @@ def _options(data: str) -> Options:
 
 def train_ours(data: str, limit: int) -> float:
     """Train a chunker on the file, read as a stream, and return the peak."""
-    from spacy_crfseq.pipeline.readers import read_examples
+    from spacy_crfseq.pipeline.corpus_reader import read_examples
 
     nlp, path = ours.blank(), _options(data).corpus("conll2000", "train.txt")
     pipe = ours.chunker(nlp)

@@ -240,7 +240,7 @@ def local(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A recognizer that is normalised at each token, and so has no probabilities."""
     import spacy
 
-    from spacy_crfseq.pipeline.readers import read_examples
+    from spacy_crfseq.pipeline.corpus_reader import read_examples
 
     nlp = spacy.blank("xx")
     loss, decoder = {"@crf_losses": "spacy_crfseq.LocalLog.v1"}, {"@crf_decoders": "spacy_crfseq.LocalViterbi.v1"}

@@ -29,8 +29,9 @@ from ..features.noted import KEY
 from ..schemes import LETTERS, OUTSIDE, split_tag
 from .component import CRFComponent
 from .configs import load_config
+from .corpus_reader import TextReader
 from .doc_posterior import DocPosterior
-from .readers import TextReader, create_text_reader
+from .readers import create_text_reader
 from .select import crfs_of, load_pipeline, run_between
 from .soft_labels import LEAST, SoftLabels, soft_labels, write_soft_labels
 from .tasks import Annotation

@@ -27,8 +27,8 @@ from spacy_crfseq.corpora.layouts import DOCS, trained_layout
 from spacy_crfseq.errors import ConfigError, ModelFileError
 from spacy_crfseq.files import replace_folder
 from spacy_crfseq.pipeline.corpus import Corpus
+from spacy_crfseq.pipeline.corpus_reader import CorpusReader, read_examples
 from spacy_crfseq.pipeline.pipeline_training import CHECKPOINT, PipelineTraining
-from spacy_crfseq.pipeline.readers import CorpusReader, read_examples
 from spacy_crfseq.pipeline.select import load_pipeline
 from spacy_crfseq.pipeline.training import Training
 from spacy_crfseq.training.checkpoint import Checkpoint

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import spacy
 
-from spacy_crfseq.pipeline.readers import read_examples
+from spacy_crfseq.pipeline.corpus_reader import read_examples
 from spacy_crfseq.pipeline.soft_labels import write_soft_labels
 from spacy_crfseq.pipeline.spacy_train import Calibrate
 from spacy_crfseq.pipeline.training import NO_DEV

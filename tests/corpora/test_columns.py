@@ -25,7 +25,8 @@ from spacy_crfseq.corpora.columns import read_columns
 from spacy_crfseq.corpora.layouts import read_preset
 from spacy_crfseq.errors import ConfigError, DataError, FormatError
 from spacy_crfseq.features.documents import APART
-from spacy_crfseq.pipeline.readers import PASSAGE, create_conll_reader, create_conllu_reader, read_examples
+from spacy_crfseq.pipeline.corpus_reader import PASSAGE, read_examples
+from spacy_crfseq.pipeline.readers import create_conll_reader, create_conllu_reader
 from tests.corpora.conftest import Write
 from tests.corpora.helpers import CONLLU, FILE, chunks, ents, read_docs, saved
 

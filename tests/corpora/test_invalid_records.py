@@ -14,6 +14,7 @@ from spacy_crfseq.corpora.guessing import find_layout
 from spacy_crfseq.corpora.layouts import Asked
 from spacy_crfseq.corpora.spans.tables import INSTALL
 from spacy_crfseq.errors import FormatError
+from spacy_crfseq.pipeline.gold_file import read_gold
 from spacy_crfseq.pipeline.readers import (
     create_annotation_reader,
     create_conll_reader,
@@ -21,7 +22,6 @@ from spacy_crfseq.pipeline.readers import (
     create_crfsuite_reader,
     create_text_reader,
     create_xml_reader,
-    read_gold,
 )
 from tests.commands import Run, refused, worked
 

@@ -16,12 +16,8 @@ from spacy_crfseq.corpora import PRESETS, Preset
 from spacy_crfseq.corpora.layouts import marks_documents
 from spacy_crfseq.errors import ConfigError, DataError, FormatError
 from spacy_crfseq.features.documents import DocumentWords
-from spacy_crfseq.pipeline.readers import (
-    create_conll_reader,
-    create_conllu_reader,
-    create_crfsuite_reader,
-    read_gold,
-)
+from spacy_crfseq.pipeline.gold_file import read_gold
+from spacy_crfseq.pipeline.readers import create_conll_reader, create_conllu_reader, create_crfsuite_reader
 from spacy_crfseq.pipeline.terms import reader_of
 from spacy_crfseq.pipeline.texts import Document, read_documents, read_texts
 from tests.corpora.helpers import ALL, FILE, chunks, read_docs, saved

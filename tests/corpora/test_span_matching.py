@@ -13,7 +13,8 @@ from spacy_crfseq.corpora.spans import Notes, SpanRules, read_annotations
 from spacy_crfseq.corpora.spans.matching import match_spans
 from spacy_crfseq.corpora.spans.records import NOWHERE, CharSpan
 from spacy_crfseq.errors import FormatError
-from spacy_crfseq.pipeline.readers import create_annotation_reader, tokenizer_of
+from spacy_crfseq.pipeline.corpus_reader import tokenizer_of
+from spacy_crfseq.pipeline.readers import create_annotation_reader
 
 TOKENIZE = tokenizer_of(spacy.blank("xx"))
 TWICE = "Paris met Bo in Paris, not in New Paris."

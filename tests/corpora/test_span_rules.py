@@ -13,7 +13,8 @@ import spacy
 
 from spacy_crfseq.corpora.spans import Notes, SpanRules, read_annotations
 from spacy_crfseq.errors import ConfigError, FormatError
-from spacy_crfseq.pipeline.readers import create_annotation_reader, create_conll_reader, tokenizer_of
+from spacy_crfseq.pipeline.corpus_reader import tokenizer_of
+from spacy_crfseq.pipeline.readers import create_annotation_reader, create_conll_reader
 from tests.commands import Run, refused, worked
 
 TOKENIZE = tokenizer_of(spacy.blank("xx"))

@@ -36,7 +36,8 @@ from spacy_crfseq.features.phrases import Phrases
 from spacy_crfseq.features.word_classes import WordClasses
 from spacy_crfseq.papers.labelled_features.feature_file import read_features
 from spacy_crfseq.pipeline.configs import load_config
-from spacy_crfseq.pipeline.readers import create_conll_reader, create_crfsuite_reader, read_gold
+from spacy_crfseq.pipeline.gold_file import read_gold
+from spacy_crfseq.pipeline.readers import create_conll_reader, create_crfsuite_reader
 from spacy_crfseq.pipeline.texts import read_documents
 from spacy_crfseq.pipeline.word_vectors import read_vectors, vector_files
 from spacy_crfseq.schemes import TagSpan

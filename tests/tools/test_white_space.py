@@ -14,7 +14,7 @@ from spacy.tokens import DocBin
 from spacy_crfseq.cli.fit import fit
 from spacy_crfseq.corpora.guessing import find_layout
 from spacy_crfseq.pipeline.clusters import Workers
-from spacy_crfseq.pipeline.readers import read_gold
+from spacy_crfseq.pipeline.gold_file import read_gold
 from spacy_crfseq.tools.active import active
 from spacy_crfseq.tools.calibrate import calibrate
 from spacy_crfseq.tools.debug_data import debug_data

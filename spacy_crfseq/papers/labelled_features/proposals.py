@@ -83,7 +83,7 @@ def propose_features(
     layout, raw_layout (Format): Layouts of both.
     RAISES CrfError: If there is no such component, a file cannot be read, or no feature occurs often enough.
     """
-    from ...pipeline.readers import read_gold
+    from ...pipeline.gold_file import read_gold
 
     nlp = _pipeline(model)
     _, pipe = one_crf_of(nlp, component, str(model), spans_first=True)

@@ -49,7 +49,7 @@ def weigh(
     """
     import spacy
 
-    from ...pipeline.readers import read_gold
+    from ...pipeline.gold_file import read_gold
     from .reader import weigh_texts, words_of
 
     nlp, preset = spacy.blank(lang), show_layout(train, layout)
@@ -97,8 +97,8 @@ def _with_keys(path: Path, layout: Preset, weights: Sequence[float], lang: str) 
     """Yield the objects of a JSONL file with their weights; objects without annotated text are left out."""
     import spacy
 
+    from ...pipeline.corpus_reader import CorpusReader
     from ...pipeline.doc_builder import CorpusSettings
-    from ...pipeline.readers import CorpusReader
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they were shown when the file was read

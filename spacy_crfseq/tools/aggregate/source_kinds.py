@@ -22,7 +22,7 @@ from ...corpora.spans.records import Annotated, CharSpan
 from ...errors import ConfigError, DataError, suggest
 from ...features.phrases import Phrases
 from ...pipeline.component import CRFComponent
-from ...pipeline.readers import read_gold
+from ...pipeline.gold_file import read_gold
 from ...pipeline.select import load_pipeline, run_between
 from ...pipeline.soft_labels import SILENT
 from ...pipeline.source_votes import SCHEME

@@ -28,8 +28,8 @@ from ...corpora.layouts import read_layout
 from ...corpora.lines import ZIPPED, opened
 from ...errors import ConfigError, DataError
 from ...files import digest, replacing, write_json
+from ...pipeline.corpus_reader import read_examples
 from ...pipeline.doc_posterior import Scored
-from ...pipeline.readers import read_examples
 from ...pipeline.texts import chunks_key, load_docs
 from ...schemes import OUTSIDE, TagSpan, decode_lenient, encode, find_invalid
 from ...training.dataset import folds

@@ -78,7 +78,7 @@ def calibrate(
     force (bool): Replace a pipeline that is at `output`, unless it is `model`.
     RAISES CrfError: If a component cannot be calibrated, or a file cannot be read or written.
     """
-    from ...pipeline.readers import read_gold
+    from ...pipeline.gold_file import read_gold
 
     wanted = read_recalls(settings.recall)
     if output is None and model_folder(model) != Path(model):

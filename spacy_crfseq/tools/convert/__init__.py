@@ -115,7 +115,7 @@ def _annotated(source: CorpusSettings) -> tuple[str, ...]:
     """Return the columns that are annotated in all Docs of a file; RAISES DataError: If there are none."""
     from spacy.vocab import Vocab
 
-    from ...pipeline.readers import holds
+    from ...pipeline.gold_file import holds
 
     columns = [name for name in source.layout.columns if name != "word"]
     for doc in load_docs(source.path, Vocab(), skip_invalid=source.layout.skip_invalid):
@@ -146,7 +146,7 @@ def convert(
     force (bool): Replace the target if it exists.
     RAISES CrfError: On an unreadable file, and if it lacks annotation that the target holds.
     """
-    from ...pipeline.readers import CorpusReader
+    from ...pipeline.corpus_reader import CorpusReader
 
     _check(corpus.layout, layout)
     files = files_of(target, shares)
@@ -292,7 +292,7 @@ def _warn_of_loss(number: int) -> None:
 
 def _check_annotation(doc: Doc, name: str, layout: Preset) -> None:
     """RAISES DataError: If a Doc lacks the annotation of a column, or has chunks that overlap."""
-    from ...pipeline.readers import holds
+    from ...pipeline.gold_file import holds
 
     if not holds(doc, name, CHUNKS_KEY):
         raise DataError(

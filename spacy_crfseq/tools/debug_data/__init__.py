@@ -176,7 +176,7 @@ def _look_at_file(
     path: Path, layout: Preset, reading: CorpusReading, part: str, weight: float
 ) -> tuple[CorpusCounts, Unreadable, list[Finding]]:
     """Return the counts of a part of a file, its errors, and the findings on what cannot be read."""
-    from ...pipeline.readers import part_of
+    from ...pipeline.corpus_reader import part_of
 
     corpus_files(path)
     errors, notes = Unreadable(), dict[Path, Notes]()

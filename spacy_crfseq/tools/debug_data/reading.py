@@ -99,7 +99,7 @@ def _sentences_of(
     if layout.name == DOCBIN:
         return _of_docs(path, reading.key, note)
     if layout.spans is not None:
-        from ...pipeline.readers import tokenizer_of
+        from ...pipeline.corpus_reader import tokenizer_of
 
         spans = layouts.read_spans(path, layout, tokenizer_of(reading.blank()), notes, note)
         return map(_with_candidates, spans)

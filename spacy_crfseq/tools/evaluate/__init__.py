@@ -107,7 +107,7 @@ def evaluate(
     RAISES CrfError: If the pipeline predicts nothing that the file holds, or the file cannot be read.
     """
     from ...pipeline.component import CRFComponent
-    from ...pipeline.readers import read_gold
+    from ...pipeline.gold_file import read_gold
     from ...pipeline.white_space import wordwise
 
     nlp, inputs = load_pipeline(model), names_of(given)

@@ -110,7 +110,7 @@ def _judge_both(
     pipelines: Sequence[Language], pipes: Sequence[dict[str, CRFComponent]], file: Path, layout: Preset, given: Any
 ) -> tuple[list[dict[str, Judged]], list[Doc]]:
     """Return the predictions of components for which the file has gold annotation, and its texts."""
-    from ...pipeline.readers import read_gold
+    from ...pipeline.gold_file import read_gold
 
     judged: list[dict[str, Judged]] = []
     docs: list[Doc] = []

@@ -216,8 +216,8 @@ def _language(lang: str) -> Language:
 
 def _check_corpus(path: Path, layout: Preset, lang: str, columns: Sequence[str]) -> None:
     """Read a corpus as training will, and RAISE CrfError: If it cannot, or nothing that it learns is annotated."""
+    from ...pipeline.corpus_reader import CorpusReader
     from ...pipeline.doc_builder import CorpusSettings
-    from ...pipeline.readers import CorpusReader
 
     if layout.name == DOCBIN or layout.form is not None:
         return

@@ -80,8 +80,8 @@ def report(
 
     RAISES CrfError: If there is nothing to report on, or a file cannot be read.
     """
+    from ...pipeline.gold_file import read_gold
     from ...pipeline.model_card import fill_card
-    from ...pipeline.readers import read_gold
     from .._pages.html import made_of, render, text_style
     from .._pages.weights import largest_of_labels, named
 

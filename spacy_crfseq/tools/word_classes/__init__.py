@@ -104,7 +104,7 @@ def word_classes(
 
 
 def _read(nlp: Language, paths: Sequence[Path], layout: Asked) -> Iterator[list[str]]:
-    from ...pipeline.readers import TextReader
+    from ...pipeline.corpus_reader import TextReader
 
     with tqdm(disable=None, leave=False, file=sys.stderr, unit=" tokens", unit_scale=True) as bar:
         for path in paths:

@@ -14,7 +14,7 @@ from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.optimizers.lbfgs import OWLQN
 from spacy_crfseq.papers.batch import FISTA
 from spacy_crfseq.papers.path import PathStep, choose, command, follow, has_passed_its_best, schedule, sparse_start
-from spacy_crfseq.pipeline.readers import read_examples
+from spacy_crfseq.pipeline.corpus_reader import read_examples
 from spacy_crfseq.regularizers.elastic_net import ElasticNet
 from spacy_crfseq.types import Floats, Optimizer
 from tests.commands import Run, refused, worked

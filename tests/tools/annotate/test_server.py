@@ -24,7 +24,7 @@ with warnings.catch_warnings():
 
 from spacy_crfseq.corpora import PRESETS
 from spacy_crfseq.corpora.layouts import ANNOTATIONS, DOCS, Preset
-from spacy_crfseq.pipeline.readers import read_gold
+from spacy_crfseq.pipeline.gold_file import read_gold
 from spacy_crfseq.tools.annotate.exports import FORMATS
 from spacy_crfseq.tools.annotate.project import Project
 from spacy_crfseq.tools.annotate.server import LARGEST, make_app

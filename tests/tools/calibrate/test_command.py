@@ -13,7 +13,7 @@ import spacy
 from spacy.tokens import Doc, DocBin
 
 from spacy_crfseq.errors import ConfigError
-from spacy_crfseq.pipeline.readers import read_examples
+from spacy_crfseq.pipeline.corpus_reader import read_examples
 from spacy_crfseq.reliability import Curves, curved, fit_curve
 from spacy_crfseq.schemes import TagSpan
 from spacy_crfseq.tools._pages.calibration import calibration

@@ -12,7 +12,7 @@ import spacy
 from spacy.tokens import Doc
 
 from spacy_crfseq.errors import ConfigError, DataError
-from spacy_crfseq.pipeline.readers import read_examples
+from spacy_crfseq.pipeline.corpus_reader import read_examples
 from spacy_crfseq.schemes import TagSpan
 from spacy_crfseq.tools._pages.coverage import coverage
 from spacy_crfseq.tools.calibrate import CalibrationSettings, calibrate

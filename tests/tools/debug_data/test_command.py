@@ -22,7 +22,7 @@ from spacy_crfseq.corpora import Sentence
 from spacy_crfseq.corpora.layouts import Asked
 from spacy_crfseq.features.encoder import Columns, GrowingEncoder, new_lexicon
 from spacy_crfseq.features.templates import make_plan, parse
-from spacy_crfseq.pipeline.readers import read_examples
+from spacy_crfseq.pipeline.corpus_reader import read_examples
 from spacy_crfseq.schemes import decode_lenient, find_invalid
 from spacy_crfseq.tools._pages.label_errors import Stretch
 from spacy_crfseq.tools.debug_data import Report, debug_data

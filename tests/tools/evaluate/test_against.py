@@ -9,7 +9,7 @@ import pytest
 import spacy
 
 from spacy_crfseq.corpora import PRESETS
-from spacy_crfseq.pipeline.readers import read_examples
+from spacy_crfseq.pipeline.corpus_reader import read_examples
 from spacy_crfseq.tools.evaluate import evaluate
 from spacy_crfseq.tools.evaluate.against import Compared, Comparison, compare
 from tests.commands import Corpus, Run, refused, worked, write_corpus

@@ -16,7 +16,7 @@ from spacy_crfseq.corpora.layouts import Asked
 from spacy_crfseq.errors import DataError
 from spacy_crfseq.features.noted import KEY
 from spacy_crfseq.pipeline.component import CRFComponent
-from spacy_crfseq.pipeline.readers import read_examples
+from spacy_crfseq.pipeline.corpus_reader import read_examples
 from spacy_crfseq.tools.evaluate import evaluate
 from tests.commands import Corpus, Run, refused, worked, write_attributes
 

@@ -19,7 +19,7 @@ from spacy_crfseq.features.encoder import Active
 from spacy_crfseq.features.templates import names_of
 from spacy_crfseq.model import LinearChainCRF
 from spacy_crfseq.pipeline.component import CRFComponent
-from spacy_crfseq.pipeline.readers import read_examples
+from spacy_crfseq.pipeline.corpus_reader import read_examples
 from spacy_crfseq.tools.explain import BestThrough, Explainer, TokenExplanation, explain
 from spacy_crfseq.types import Scores
 from tests import reference

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import spacy_crfseq
-from spacy_crfseq.pipeline.readers import read_examples
+from spacy_crfseq.pipeline.corpus_reader import read_examples
 from spacy_crfseq.schemes import TagSpan
 from spacy_crfseq.tools.evaluate import evaluate
 from spacy_crfseq.tools.report import ReportSettings, TrainedOn, report

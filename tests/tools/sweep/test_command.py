@@ -17,7 +17,7 @@ import spacy
 
 import tests.pipeline.test_terms  # noqa: F401 (registers losses)
 from spacy_crfseq.pipeline.configs import load_config
-from spacy_crfseq.pipeline.readers import read_examples
+from spacy_crfseq.pipeline.corpus_reader import read_examples
 from spacy_crfseq.tools.sweep import _contents
 from spacy_crfseq.tools.sweep.bench import Bench
 from spacy_crfseq.tools.sweep.grid import Combination, Space, read_grid, show

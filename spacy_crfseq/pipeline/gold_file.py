@@ -1,0 +1,84 @@
+"""Annotated files to score pipelines on: with the columns and in the units that the pipelines read."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from spacy.language import Language
+from spacy.tokens import Doc
+from spacy.training import Example
+
+from ..corpora import DOCBIN, TOKEN_COLUMNS, Preset, layouts
+from ..corpora.tags import SHOWN
+from ..errors import DataError
+from .corpus_reader import read_examples
+from .doc_builder import SPANS, bare
+from .texts import chunks_key, load_docs, missing_columns, predicted_labels, unit_of
+
+
+class GoldFile(NamedTuple):
+    """The documents of an annotated file.
+
+    columns (tuple[str, ...]): What it annotates: `TOKEN_COLUMNS` and `SPAN_COLUMNS`.
+    given (tuple[str, ...]): Columns of the predicted documents in addition to the words.
+    """
+
+    examples: list[Example]
+    columns: tuple[str, ...]
+    given: tuple[str, ...]
+
+
+def read_gold(
+    nlp: Language, path: Path, layout: Preset, given: Sequence[str] | None = None, *, documents: bool = False,
+    others: Sequence[Language] = (),
+) -> GoldFile:  # fmt: skip
+    """Return an annotated file: its sentences, or marked documents or passages if the pipeline was trained on those.
+
+    given (Sequence[str] | None): Columns that the pipeline sees; None for those that features read and nothing sets.
+    documents (bool): Read documents where the file marks them, whatever the pipeline was trained on.
+    others (Sequence[Language]): Pipelines that read the same texts: the units are the largest that one of them needs.
+    RAISES CrfError: If the file cannot be read, or holds nothing.
+    """
+    key, columns = chunks_key(nlp), layouts.file_columns(layout)
+    seen = missing_columns(nlp, layout) if given is None else list(given)
+    if layout.name == DOCBIN:
+        for name in seen:
+            layouts.check_choice("--given", name, TOKEN_COLUMNS, " column")
+        docs = load_docs(path, nlp.vocab, skip_invalid=layout.skip_invalid)
+        examples = [Example(bare(doc, seen), doc) for doc in docs]
+        columns = tuple(c for c in columns if any(holds(example.reference, c, key) for example in examples))
+    else:
+        usual = {unit_of(pipeline) for pipeline in (nlp, *others)}
+        marked = (documents or "document" in usual) and layouts.marks_documents(path, layout)
+        unit = "document" if marked else "passage" if "passage" in usual else "sentence"
+        examples = list(read_examples(nlp, path, layout, given=seen, unit=unit, chunks_key=key))
+    if not examples:
+        raise DataError(f"{path} holds no documents.")
+    for column, labels in predicted_labels(nlp).items():
+        there = {label for example in examples for label in _labels_in(example.reference, column, key)}
+        if column in columns and there and labels.isdisjoint(there):
+            both = f"the file has {_some(there)}, the model {_some(labels)}"
+            warnings.warn(
+                f"{path}: no label of {column} is one of the model: {both}. Give them one name.", stacklevel=3
+            )
+    return GoldFile(examples, columns, tuple(seen))
+
+
+def _labels_in(doc: Doc, column: str, key: str) -> Iterable[str]:
+    if column in SPANS:
+        spans = doc.ents if column == "ent" else doc.spans.get(key, ())
+        return (span.label_ for span in spans)
+    return filter(None, (token.tag_ for token in doc)) if column == "tag" else ()
+
+
+def _some(labels: Iterable[str]) -> str:
+    return ", ".join([*sorted(labels)[:SHOWN], *(["..."] if len(set(labels)) > SHOWN else [])])
+
+
+def holds(doc: Any, column: str, key: str) -> bool:
+    """Whether a Doc has the annotation of a column; chunks under their key of doc.spans."""
+    attribute = "ENT_IOB" if column == "ent" else column.upper()
+    return key in doc.spans if column == "chunk" else bool(doc.has_annotation(attribute))
