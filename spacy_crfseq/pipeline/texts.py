@@ -17,7 +17,7 @@ from ..corpora import DOCBIN, PRESETS, TOKEN_COLUMNS, Preset, Sentence, check_fi
 from ..corpora.layouts import RAW, corpus_block
 from ..corpora.lines import FilePart, Invalid, OnError, checked, lines_of
 from ..corpora.paths import corpus_files, resolve
-from ..corpora.spans.json_values import json_records
+from ..corpora.spans.json_values import json_records, no_text
 from ..errors import FormatError, count_of
 from ..files import collecting, replacing
 
@@ -154,7 +154,7 @@ def _from_entry(path: Path, record: tuple[int, dict[str, Any]] | FormatError) ->
         return record
     line, entry = record
     if not isinstance(entry.get("text"), str):
-        return FormatError(path, line, 'expected an object with a string under "text".')
+        return FormatError(path, line, no_text(entry))
     return Document(line, entry["text"], entry=entry)
 
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from ...errors import DataError, FormatError
 from .inception import is_cas, of_cas
-from .json_values import is_pair, json_values
+from .json_values import is_pair, json_values, no_text
 from .records import Annotated, CharSpan, Item, Skipped, SkippedError
 from .span_values import LABELS, STARTS, listed, spans_of, token_spans
 from .tagged import TagColumns
@@ -73,7 +73,7 @@ def annotated(value: Any, columns: TagColumns) -> Annotated:
     if any(isinstance(span, dict) and _is_span(span) for span in spans):
         raise DataError('this is a span without its text. Give an object with a string under "text" and the spans.')
     if not isinstance(entry, dict):
-        raise DataError('expected an object with a string under "text".')
+        raise DataError(no_text(entry))
     read = next(format.read for format in FORMATS if format.fits(entry))
     return read(entry, columns)._replace(weight=_weight(entry), keys=_keys_of(entry))
 
@@ -164,8 +164,7 @@ def _of_prodigy(entry: Mapping[str, Any], _: TagColumns) -> Annotated:
 def _text_of(data: Mapping[str, Any]) -> str:
     """Return the text of a record; RAISES DataError: If it has none, whatever other strings it has."""
     if not isinstance(data.get("text"), str):
-        there = ", ".join(map(repr, data)) or "nothing"
-        raise DataError(f'no string under "text"; there is {there}. Rename the key that has the text.')
+        raise DataError(no_text(data))
     return str(data["text"])
 
 

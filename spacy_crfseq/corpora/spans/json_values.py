@@ -28,14 +28,23 @@ def json_records(path: Path, encoding: str, stream: IO[bytes] | None = None) -> 
         if isinstance(item, FormatError) or isinstance(item[1], dict):
             yield item
         else:
-            yield FormatError(path, item[0], 'expected an object with a string under "text".')
+            yield FormatError(path, item[0], no_text(item[1]))
+
+
+def no_text(value: Any) -> str:
+    """Return a description of a value in JSON that is no record with a text, and what to do."""
+    if not isinstance(value, dict):
+        return 'expected an object with a string under "text".'
+    strings = [key for key, other in value.items() if isinstance(other, str) and key != "text"]
+    cure = f' Rename {" or ".join(map(repr, strings))} to "text", whichever is the text.' if strings else ""
+    return f'no string under "text"; there is {", ".join(map(repr, value)) or "nothing"}.{cure}'
 
 
 def parse_object(path: Path, number: int, line: str) -> dict[str, Any]:
     """Return an object in JSON.  RAISES FormatError: If there is none, or a string that no file can hold."""
     value = _parsed(path, number, line)
     if not isinstance(value, dict):
-        raise FormatError(path, number, 'expected an object with a string under "text".')
+        raise FormatError(path, number, no_text(value))
     return value
 
 
@@ -103,7 +112,7 @@ def _unwrapped(path: Path, line: int, text: str) -> Iterator[tuple[int, Any] | F
     with suppress(ValueError, RecursionError):
         whole = json.loads(text)
     if whole is not None and not isinstance(whole, (list, dict)):
-        yield FormatError(path, start, 'expected an object with a string under "text".')
+        yield FormatError(path, start, no_text(whole))
     elif is_pair(whole):
         yield from _checked(path, start, text)
     elif isinstance(whole, dict) and (at := _array_in(whole, text)) is not None:

@@ -101,10 +101,11 @@ def debug_data(
     if cross_validate is not None and config_path is None:
         raise ConfigError("--cross-validate trains the components of a config; give --config FILE.")
     reading = reading_of(config_path, overrides or {}) if config_path else CorpusReading()
-    preset = _layout_of(file, layout, reading)
+    preset = _layout_of(file, layout, reading.layout)
     of_dev = dev or (file if reading.is_cut else None)
     files = {"train": file, **({"dev": of_dev} if of_dev else {})}
-    report = _look_at_files(files, preset, reading, is_cut=dev is None, has_tokenizer=config_path is not None)
+    presets = {"train": preset, "dev": preset if dev is None else _layout_of_dev(dev, file, preset, layout, reading)}
+    report = _look_at_files(files, presets, reading, is_cut=dev is None, has_tokenizer=config_path is not None)
     if preset.name == DOCBIN and not report.errors["train"].count:
         from .source_errors import find_source_suspects  # no command needs features to start
 
@@ -128,29 +129,46 @@ def debug_data(
     return replace(report.with_findings(findings), components=components, expense=expense, suspects=suspects)
 
 
-def _layout_of(file: Path, layout: Format, reading: CorpusReading) -> Preset:
-    """Return the layout of the files: the given one, that of the config, or a guess, which is shown."""
+def _layout_of(file: Path, layout: Format, configured: Preset | None) -> Preset:
+    """Return the layout of a file: the given one, that of the config, or a guess, which is shown."""
     asked = layouts.asked(layout)
-    if reading.layout is not None and reading.layout.skip_invalid:
+    if configured is not None and configured.skip_invalid:
         asked = asked._replace(skip_invalid=True)
     ending = layouts.layout_by_ending(corpus_files(file)[0])
-    has_spans = ending in layouts.SPAN_LAYOUTS and (reading.layout is None or reading.layout.spans is None)
+    has_spans = ending in layouts.SPAN_LAYOUTS and (configured is None or configured.spans is None)
     # which readers of columns read, too
-    return asked.layout() or (None if has_spans else asked.encoded(reading.layout)) or show_layout(file, asked)
+    return asked.layout() or (None if has_spans else asked.encoded(configured)) or show_layout(file, asked)
+
+
+def _layout_of_dev(dev: Path, train: Path, of_train: Preset, layout: Format, reading: CorpusReading) -> Preset:
+    """Return the layout of development data: that of the config, or of the training data where the files end alike."""
+    configured = reading.dev_layout
+    if configured is not None:
+        own = _layout_of(dev, layout, configured)
+        is_ruled = own.spans is not None and configured.spans is not None
+        return own._replace(spans=configured.spans) if is_ruled else own.complete
+    endings = {layouts.layout_by_ending(path) for path in (*corpus_files(train)[:1], *corpus_files(dev))}
+    return (of_train if len(endings) == 1 else _layout_of(dev, layout, None)).complete
 
 
 def _look_at_files(
-    files: Mapping[str, Path], layout: Preset, reading: CorpusReading, *, is_cut: bool, has_tokenizer: bool
+    files: Mapping[str, Path],
+    presets: Mapping[str, Preset],
+    reading: CorpusReading,
+    *,
+    is_cut: bool,
+    has_tokenizer: bool,
 ) -> Report:
     """Return a report on files.
 
+    presets: The layout of each.
     is_cut: Whether dev is a part of the training file, whose errors are in the report already.
     has_tokenizer: Whether the tokenizer is that of a config.
     """
     parts, errors, findings = dict[str, CorpusCounts](), dict[str, Unreadable](), list[Finding]()
     for (name, path), part, weight in zip(files.items(), reading.parts, reading.weights, strict=False):
-        read_as = layout if name == "train" or is_cut else _of_dev(layout, reading)
-        parts[name], errors[name], of_file = _look_at_file(path, read_as, reading, part, weight)
+        layout = presets[name]
+        parts[name], errors[name], of_file = _look_at_file(path, layout, reading, part, weight)
         if name == "dev" and is_cut:
             errors[name] = Unreadable()
         else:
@@ -162,14 +180,7 @@ def _look_at_files(
             findings.append(Finding("fail", f"{path}: no sentence in the file{' for dev' * is_cut}."))
     if "dev" in parts and all(part.lengths for part in parts.values()):
         findings += overlap_findings(parts["train"], parts["dev"])
-    return Report(layout, files, parts, errors, findings)
-
-
-def _of_dev(layout: Preset, reading: CorpusReading) -> Preset:
-    """Return the layout of development data, with the rules on spans that a config has for them."""
-    if layout.spans is None or reading.dev_rules is None:
-        return layout.complete
-    return layout._replace(spans=reading.dev_rules)
+    return Report(presets["train"], files, parts, errors, findings)
 
 
 def _look_at_file(

@@ -10,7 +10,7 @@ from spacy import util
 
 from ...corpora import DOCBIN, OnError, Preset, Sentence, layouts
 from ...corpora.paths import corpus_files
-from ...corpora.spans import Notes, SpanRules
+from ...corpora.spans import Notes
 from ...errors import DataError, FormatError
 from ...pipeline.configs import load_config
 from ...pipeline.texts import load_docs
@@ -32,7 +32,7 @@ class CorpusReading(NamedTuple):
     parts: What its readers take of the files for train and dev.
     is_cut: Whether it cuts dev from the training file.
     weights: The weight that each of the two readers gives to all texts.
-    dev_rules: Those on annotated spans of the reader for dev.
+    dev_layout: The layout that its reader for dev reads, None if it is not known.
     """
 
     layout: Preset | None = None
@@ -43,7 +43,7 @@ class CorpusReading(NamedTuple):
     parts: tuple[str, str] = ("all", "all")
     is_cut: bool = False
     weights: tuple[float, float] = (1.0, 1.0)
-    dev_rules: SpanRules | None = None
+    dev_layout: Preset | None = None
 
     def blank(self) -> Language:
         """Return the language and the tokenizer of the config as a pipeline."""
@@ -68,7 +68,7 @@ def reading_of(config_path: Path, overrides: dict[str, Any]) -> CorpusReading:
     is_cut = parts == ("train", "dev") and block.get("path") == dev_block.get("path")
     weights = float(block.get("weight", 1)), float(dev_block.get("weight", 1))
     layout, dev = layouts.reader_layout(block), layouts.reader_layout(dev_block)
-    return CorpusReading(layout, strict, tuple(labels), key, nlp, parts, is_cut, weights, dev and dev.spans)
+    return CorpusReading(layout, strict, tuple(labels), key, nlp, parts, is_cut, weights, dev)
 
 
 def sentences_of(

@@ -92,6 +92,23 @@ def test_counts(look: Callable[..., Report]) -> None:
     assert len(report.parts["train"].lengths) == 4  # what can be read is counted
 
 
+RECORD = '{"text": "Ada lives in Oslo", "entities": [[0, 3, "PER"], [13, 17, "LOC"]]}\n'
+
+
+@pytest.mark.parametrize("with_config", [False, True])
+def test_dev_data_is_read_in_its_own_layout(with_config: bool, run: Run, tmp_path: Path) -> None:
+    train, dev, config = (tmp_path / name for name in ("train.jsonl", "dev.iob", "ner.cfg"))
+    train.write_text(RECORD * 9, encoding="utf8")
+    dev.write_text("Bo\tS-PER\nsaw\tO\nNew\tB-LOC\nYork\tE-LOC\n \n" * 3, encoding="utf8")
+    options = ["--config", config, "--no-cost"] if with_config else []
+    if with_config:
+        made = run("init-config", config, "--task", "ner", "--lang", "en", "--train", train, "--dev", dev)
+        assert made.exit_code == 0, made.output
+    report = json.loads(run("debug-data", train, "--dev", dev, "--json", *options).stdout)
+    assert report["errors"] == {part: {"count": 0, "first": [], "n_ends": 0} for part in ("train", "dev")}
+    assert report["parts"]["dev"]["columns"]["ent"]["labels"] == {"PER": 3, "LOC": 3}
+
+
 OTHER = GOOD.replace("B-LOC", "B-ORG")
 NEW = "Karl B-PER\nsold O\na O\nblue O\nmap O\n\n"
 LONG = "x" * 90 + " O\n\n" + "a O\n" * 300
