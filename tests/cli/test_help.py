@@ -20,10 +20,6 @@ from tests.commands import Corpus, Run, refused, worked
 COMMANDS = [name for names in SECTIONS.values() for name in names]
 
 
-def python(*args: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, *map(str, args)], capture_output=True, text=True, timeout=120, check=False)
-
-
 def test_every_command_is_in_a_section() -> None:
     assert sorted(command.name or "" for command in crfseq_cli.registered_commands) == sorted(COMMANDS)
 
@@ -59,9 +55,20 @@ def test_version(run: Run) -> None:
     assert re.fullmatch(rf"spacy_crfseq {__version__} \({packages}\)\n", shown)
 
 
-def test_commands_are_part_of_spacy() -> None:
-    code = "import sys; from spacy.cli import setup_cli; sys.argv = ['spacy', 'crfseq', '--help']\n"
-    result = python("-c", f"{code}try:\n    setup_cli()\nfinally:\n    print('numba' in sys.modules)")
+def test_commands_are_part_of_spacy_and_light_to_import() -> None:
+    code = (
+        "import sys, spacy, spacy_crfseq.cli.program\n"
+        "rooms = ['decoders', 'features', 'inference.posterior', 'kernels.jit', 'model', 'potentials', 'training']\n"
+        "heavy = ['numba', 'multiprocessing.connection', *(f'spacy_crfseq.{room}' for room in rooms)]\n"
+        "heavy += [f'spacy_crfseq.pipeline.{name}' for name in ('component', 'encode', 'prediction', 'doc_model')]\n"
+        "assert not sorted(set(heavy) & set(sys.modules)), sorted(set(heavy) & set(sys.modules))\n"
+        "assert spacy.registry.has('crf_losses', 'spacy_crfseq.SequentialLog.v1')\n"
+        "from spacy.cli import setup_cli\n"
+        "sys.argv = ['spacy', 'crfseq', '--help']\n"
+        "try:\n    setup_cli()\nfinally:\n    print('numba' in sys.modules)"
+    )
+    call = [sys.executable, "-W", "error", "-c", code]
+    result = subprocess.run(call, capture_output=True, text=True, timeout=120, check=False)
     assert result.returncode == 0, result.stderr
     assert result.stdout.endswith("False\n")
     for command in COMMANDS:
@@ -90,19 +97,6 @@ def test_console_script(tmp_path: Path) -> None:
     assert result.stdout == ""
     assert result.stderr.startswith("The file cannot be read\n")
     assert result.stderr.count("\n") == 2
-
-
-def test_import_is_light_and_makes_registries_known() -> None:
-    code = (
-        "import sys, spacy, spacy_crfseq.cli.program\n"
-        "rooms = ['decoders', 'features', 'inference.posterior', 'kernels.jit', 'model', 'potentials', 'training']\n"
-        "heavy = ['numba', 'multiprocessing.connection', *(f'spacy_crfseq.{room}' for room in rooms)]\n"
-        "heavy += [f'spacy_crfseq.pipeline.{name}' for name in ('component', 'encode', 'prediction', 'doc_model')]\n"
-        "assert not sorted(set(heavy) & set(sys.modules)), sorted(set(heavy) & set(sys.modules))\n"
-        "assert spacy.registry.has('crf_losses', 'spacy_crfseq.SequentialLog.v1')\n"
-    )
-    result = python("-W", "error", "-c", code)
-    assert result.returncode == 0, result.stderr
 
 
 def test_names_of_other_programs_are_pointed_to_ours(run: Run) -> None:

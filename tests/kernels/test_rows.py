@@ -92,7 +92,7 @@ def test_bags_rows_in_a_table_and_single_entries_make_up_rows(case: Case, fewest
     tables[tabled] = np.arange(len(tabled))
     ends = np.append(0, np.cumsum(np.tile([n_slots // 2, n_slots - n_slots // 2], n_tokens)))
     bags, bounds = case.ids[:, :2].clip(0), np.array([0, min(1, n_slots), min(2, n_slots)])
-    lists = (bags.ravel(), bounds, *split(case.ids.ravel(), ends, tables, ptr, cols))
+    lists = rows.Lists(bags.ravel(), bounds, *split(case.ids.ravel(), ends, tables, ptr, cols))
     table = np.full((len(tabled), case.weights.shape[1]), np.nan)
     rows.to_table(tabled, ptr, cols, values, table)
     of_bags, stored = case._replace(ids=bags).counts, np.where(case.stored, case.weights, 0)

@@ -79,9 +79,10 @@ def test_gradients_are_slopes(name: str) -> None:
     data = pipe.training.corpus.data
     text = data.encoded._replace(inputs=(np.arange(data.encoded.n_tokens),))
 
+    training = pipe.training
+    run = steps.Run(pipe.doc_model, training.present(), training.corpus, {}, training.optimizer())
+
     def loss_at(given: GivenEmissions, theta: np.ndarray) -> tuple[float, Any]:
-        training = pipe.training
-        run = steps.Run(pipe.doc_model, training.present(), training.corpus, {}, training.optimizer())
         objective = run.with_networks(data._replace(encoded=text), {0: given})
         (batch,) = objective.minibatches(data.n_sequences, None)
         value, rows = batch.loss_and_grad(theta)
