@@ -2,19 +2,21 @@
 
 A source that says nothing about a token abstains, which is not the same as the label of tokens outside all spans.
 One that has no label for places and says that a token is outside of spans has not said that it is no place.
-Only votes are stored, so thousands of sources that have seen a few texts each take little memory.
+Only votes are stored, so thousands of sources that have seen a few texts each take little memory.  Label models make
+labels of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .errors import DataError
+from . import registry
+from .errors import ConfigError, DataError
 from .kernels import borders
 from .types import Bools, Ints, Offsets
 
@@ -140,3 +142,27 @@ def votes_of_table(
     borders.check_offsets(np.asarray(offsets), labels.shape[1])
     sources, tokens = np.nonzero(labels != ABSTAIN)
     return make_votes(offsets, tokens, sources, labels[sources, tokens], names, n_labels, knows)
+
+
+class MethodSettings(NamedTuple):
+    """A label model: the name of a function of the registry crf_label_models, and its settings."""
+
+    name: str = "spacy_crfseq.HMM.v1"
+    settings: Mapping[str, Any] = {}
+
+    def made(self) -> Any:
+        """Return the `LabelModelMethod`.
+
+        RAISES ConfigError: If there is no such function, or it cannot be made with these settings.
+        """
+        try:
+            function = registry.label_models.get(self.name)
+        except ValueError:
+            raise ConfigError(
+                f"The label model {self.name!r} is not registered. Give --code with the file that registers it."
+            ) from None
+        try:
+            return function(**self.settings)
+        except TypeError as error:
+            text = ", ".join(f"{name} = {value!r}" for name, value in self.settings.items())
+            raise ConfigError(f"{self.name} cannot be made with the settings {text}: {error}") from error

@@ -11,18 +11,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from spacy.tokens import Doc
 
-from .. import registry
 from ..chain import Chain
 from ..schemes import TagSpan, encode, tags_of, transition_table
 from ..threads import shards
 from ..types import MISSING, Constraints, Ints
-from ..votes import ABSTAIN, Votes, make_votes
+from ..votes import ABSTAIN, MethodSettings, Votes, make_votes
 from .soft_labels import SILENT
 
 SCHEME = "BILUO"
 """The scheme of the tags of sources and of their label model."""
-METHOD = "spacy_crfseq.HMM.v1"
-"""The label model."""
+LABEL_MODEL = "label_model"
+"""The note beside the spans of a source: the name and the settings of the label model of the texts."""
 
 
 def spans_of_sources(doc: Doc) -> dict[str, list[TagSpan]]:
@@ -35,10 +34,12 @@ class SourcedTexts(NamedTuple):
     """The votes of sources on N texts.
 
     tags (tuple[str, ...]): [L] names of the labels, in the scheme `SCHEME`.
+    method (MethodSettings): The label model.
     """
 
     votes: Votes
     tags: tuple[str, ...]
+    method: MethodSettings = MethodSettings()
 
     @property
     def rules(self) -> Constraints:
@@ -55,8 +56,9 @@ class SourcedTexts(NamedTuple):
 
         gold (Ints | None): [T] true tags, `MISSING` where unknown.
         start: The model of the same votes to begin with.
+        RAISES ConfigError: As of `MethodSettings.made`.
         """
-        return registry.label_models.get(METHOD)()(self.votes, self.rules, gold, start)
+        return self.method.made()(self.votes, self.rules, gold, start)
 
     def chains(self, model: Any, gold: Ints | None = None, texts: range | None = None) -> Iterator[tuple[int, Chain]]:
         """Yield the number of a text and the distribution of the tags of this one and some that follow.
@@ -73,7 +75,7 @@ class SourcedTexts(NamedTuple):
 def sourced_texts(docs: Sequence[Doc]) -> SourcedTexts | None:
     """Return the votes of the sources of Docs; None if there are none, or if they have found nothing.
 
-    A source has the labels that it has given anywhere.
+    A source has the labels that it has given anywhere.  The label model is the one that is noted.
     """
     said = [spans_of_sources(doc) for doc in docs]
     names = list(dict.fromkeys(name for of_doc in said for name in of_doc))
@@ -97,4 +99,7 @@ def sourced_texts(docs: Sequence[Doc]) -> SourcedTexts | None:
     gives = np.zeros((len(names), len(types)), np.bool_)
     gives[of[given > 0], (given[given > 0] - 1) // len("BILU")] = True
     knows = np.column_stack([np.ones(len(names), np.bool_), gives.repeat(len("BILU"), 1)])
-    return SourcedTexts(make_votes(offsets, flat, of, given, names, len(tags), knows), tuple(tags))
+    votes = make_votes(offsets, flat, of, given, names, len(tags), knows)
+    notes = (doc.spans[name].attrs.get(LABEL_MODEL) for doc, of_doc in zip(docs, said, strict=True) for name in of_doc)
+    method = next((MethodSettings(*note) for note in notes if note is not None), MethodSettings())
+    return SourcedTexts(votes, tuple(tags), method)

@@ -95,12 +95,13 @@ def aggregate_cli(
     import spacy
 
     from ...pipeline.texts import write_docs
-    from .label_model import make_method
+    from .label_model import parse_method
     from .source_settings import parse_source
     from .texts import Noted, aggregate
 
     resolve(texts)
-    method = make_method(label_model)
+    named = parse_method(label_model)
+    method = named.made()
     sources = {name: parse_source(text) for name, text in _named(source).items()}
     files = [given.place for given in sources.values() if not given.is_function]
     check_output_file(output, texts, *files, *([gold] if gold else []), force=force)
@@ -114,7 +115,7 @@ def aggregate_cli(
         labels=[name.strip() for name in labels.split(",") if name.strip()] if labels else (),
         layout=Asked(format, columns, scheme, encoding, skip_invalid=skip_invalid),
         gold=gold,
-        noted=Noted(component, weigh, min_probability),
+        noted=Noted(component, weigh, min_probability, named),
     )
     write_docs(output, result.docs)
     if as_json:

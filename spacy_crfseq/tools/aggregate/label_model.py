@@ -20,7 +20,7 @@ from ... import kernels, registry
 from ...errors import ConfigError, suggest
 from ...inference.lattice import Lattice
 from ...types import MISSING, Bools, Constraints, Ints, Scores
-from ...votes import Votes
+from ...votes import MethodSettings, Votes
 from .kernels import add_scores
 from .settings_text import split_settings, value_of
 
@@ -211,24 +211,19 @@ def log_shares(counts: Array, axis: int) -> Array:
     return logs
 
 
-def make_method(text: str) -> LabelModelMethod:
-    """Return the method that a text of a user names, such as "hmm,previous=true".
+def parse_method(text: str) -> MethodSettings:
+    """Return the label model that a text of a user names, such as "hmm,previous=true", with its settings.
 
     text (str): The name of a function of the registry crf_label_models, or the middle part of it in any case, then its
         settings after commas.
-    RAISES ConfigError: If there is no such function, or it cannot be made with these settings.
+    RAISES ConfigError: If there is no such function, or a setting is given twice.
     """
     name, settings = split_settings(text)
     names = registry.label_models.get_all()
     full = name if name in names else {_plain(registered): registered for registered in names}.get(_plain(name))
     if full is None:
         raise ConfigError(f"--label-model {name}: unknown. {suggest(name, names)}")
-    values = {setting: value_of(value) for setting, value in settings.items()}
-    try:
-        method: LabelModelMethod = registry.label_models.get(full)(**values)
-    except TypeError as error:
-        raise ConfigError(f"--label-model {text}: {full} cannot be made with these settings: {error}") from error
-    return method
+    return MethodSettings(full, {setting: value_of(value) for setting, value in settings.items()})
 
 
 def _plain(name: str) -> str:

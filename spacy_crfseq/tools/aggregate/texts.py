@@ -14,10 +14,10 @@ from ...corpora import layouts
 from ...errors import ConfigError, DataError, suggest
 from ...pipeline.evidence import WEIGHT_KEY
 from ...pipeline.soft_labels import SILENT, soft_labels, write_soft_labels
-from ...pipeline.source_votes import SCHEME, SourcedTexts
+from ...pipeline.source_votes import LABEL_MODEL, SCHEME, SourcedTexts
 from ...schemes import OUTSIDE, decode_lenient, spans_of, tag_table, tags_of, transition_table
 from ...types import MISSING, Bools, Floats, Ints, Offsets
-from ...votes import ABSTAIN, Votes, make_votes
+from ...votes import ABSTAIN, MethodSettings, Votes, make_votes
 from .em import HiddenMarkov
 from .given_texts import GivenTexts, read_given
 from .label_model import LabelModel, LabelModelMethod
@@ -36,11 +36,13 @@ class Noted(NamedTuple):
     component (str): The component that is to learn the probabilities.
     weigh (bool): Whether a text has the weight exp(-H), H being the entropy of its labellings, instead of 1.
     min_probability (float | None): Note no probabilities; labels that are less probable are unknown instead.
+    label_model (MethodSettings | None): Name and settings of the label model, for `annotate` and `debug-data`.
     """
 
     component: str = "crf_ner"
     weigh: bool = False
     min_probability: float | None = None
+    label_model: MethodSettings | None = None
 
 
 class Aggregated(NamedTuple):
@@ -102,7 +104,7 @@ def aggregate(
     model = (method or HiddenMarkov())(votes, transition_table(tags, SCHEME), gold_numbers)
     groups = np.array([0, *(place for place in range(1, len(types) + 1) for _ in "BILU")], np.int32)
     names = [OUTSIDE, *types]
-    _note_sources(given, votes, tags)
+    _note_sources(given, votes, tags, noted.label_model)
     unknown = _open_tokens(by_source, votes, gold_numbers)
     chains = SourcedTexts(votes, tuple(tags)).chains(model, gold_numbers)
     shares = np.concatenate([*_written_labels(given, chains, tags, noted, unknown)])
@@ -150,14 +152,17 @@ def _votes(by_source: Mapping[str, SourceTags], texts: GivenTexts, tags: Sequenc
     return make_votes(texts.offsets, np.concatenate(tokens), by, np.concatenate(labels), [*by_source], len(tags), has)
 
 
-def _note_sources(texts: GivenTexts, votes: Votes, tags: Sequence[str]) -> None:
+def _note_sources(texts: GivenTexts, votes: Votes, tags: Sequence[str], method: MethodSettings | None) -> None:
     """Set the spans of each source in doc.spans, with the ranges of tokens of which it says nothing.
+
+    method (MethodSettings | None): Noted with them.
 
     A text of which it says nothing at all has no such spans.
     """
     from spacy.tokens import Span, SpanGroup
 
     table = tag_table(tuple(tags), SCHEME)
+    note = {} if method is None else {LABEL_MODEL: [method.name, dict(method.settings)]}
     for number, name in enumerate(votes.names):
         chosen = votes.sources == number
         labels = np.full(len(texts.words), ABSTAIN, np.int32)
@@ -175,7 +180,7 @@ def _note_sources(texts: GivenTexts, votes: Votes, tags: Sequence[str]) -> None:
             ]
             edges = np.flatnonzero(np.diff(np.concatenate([[False], silent, [False]]))).tolist()
             ranges = [list(pair) for pair in zip(edges[::2], edges[1::2], strict=True)]
-            doc.spans[name] = SpanGroup(doc, name=name, attrs={SILENT: ranges}, spans=own)
+            doc.spans[name] = SpanGroup(doc, name=name, attrs={SILENT: ranges, **note}, spans=own)
 
 
 def _open_tokens(by_source: Mapping[str, SourceTags], votes: Votes, gold: Ints | None) -> Bools:

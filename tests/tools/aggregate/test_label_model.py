@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.schemes import transition_table
 from spacy_crfseq.tools.aggregate.em import DawidSkene, HiddenMarkov, learn
-from spacy_crfseq.tools.aggregate.label_model import LabelModel, LabelModelMethod, Majority, make_method
+from spacy_crfseq.tools.aggregate.label_model import LabelModel, LabelModelMethod, Majority, parse_method
 from spacy_crfseq.tools.aggregate.source_report import find_copies, gold_report, report
 from spacy_crfseq.types import MISSING, Constraints
-from spacy_crfseq.votes import ABSTAIN, Votes, make_votes, votes_of_table
+from spacy_crfseq.votes import ABSTAIN, MethodSettings, Votes, make_votes, votes_of_table
 
 TAGS = ["O", "B-PER", "I-PER"]
 IOB2 = transition_table(TAGS, "IOB2")
@@ -367,10 +367,14 @@ def test_wrong_votes_and_labels_are_refused(call: Any, message: str) -> None:
         (lambda: DawidSkene(firmness=-1), "firmness must be 0 or more"),
         (lambda: Majority(noise=0), "Majority: noise must be between 0 and 1"),
         (lambda: Majority(unsaid=2), "Majority: unsaid must be above 0"),
-        (lambda: make_method("hm"), "--label-model hm: unknown. Did you mean 'spacy_crfseq.HMM.v1'"),
-        (lambda: make_method("hmm,previous=1"), "previous must be true or false"),
-        (lambda: make_method("hmm,unsaid=.5,unsaid=.6"), "unsaid is given twice"),
-        (lambda: make_method("majority,previous=true"), "Majority.v1 cannot be made with these settings"),
+        (lambda: parse_method("hm"), "--label-model hm: unknown. Did you mean 'spacy_crfseq.HMM.v1'"),
+        (lambda: parse_method("hmm,previous=1").made(), "previous must be true or false"),
+        (lambda: parse_method("hmm,unsaid=.5,unsaid=.6"), "unsaid is given twice"),
+        (
+            lambda: parse_method("majority,previous=true").made(),
+            "Majority.v1 cannot be made with the settings previous = True",
+        ),
+        (lambda: MethodSettings("gone.v1").made(), "label model 'gone.v1' is not registered. Give --code"),
     ],
 )
 def test_settings_out_of_range_are_refused(call: Any, message: str) -> None:
@@ -388,7 +392,7 @@ def test_settings_out_of_range_are_refused(call: Any, message: str) -> None:
     ],
 )
 def test_a_method_is_made_of_what_a_user_writes(text: str, expected: LabelModelMethod) -> None:
-    assert make_method(text) == expected
+    assert parse_method(text).made() == expected
 
 
 def test_learning_goes_on_from_a_model() -> None:
