@@ -76,8 +76,10 @@ def parse_columns(
                 spoilt = True
             elif len(fields) != len(columns):
                 what = f"{count_of(len(columns), 'column')} expected ({' '.join(columns)}), {len(fields)} found. "
-                hint = "Name the columns of the file, '_' for those to ignore: --columns or --format, in a config"
-                said = _empty_column(line[1], columns) or f"{what}{hint} `columns`."
+                hint = "Name the columns, '_' for those to ignore: --columns or --format, in a config `columns`."
+                if fields[0] == "#":
+                    hint = "If the line is a comment, remove it: files of columns have none."
+                said = _empty_column(line[1], columns) or what + hint
                 yield FormatError(path, number, said)
                 spoilt = True
             rows.append(fields)

@@ -89,6 +89,7 @@ def test_docstart_numbers_documents(read: Read) -> None:
     (b"x y z\n" * 30000 + b"\xff\n", COLUMNS, {}, r":30001: byte 180000 "),
     ("a b c\nx y\n", COLUMNS, {}, r"a\.txt:2: 3 columns expected \(word tag chunk\), 2 found.*Name the columns"),
     ("\n\na b c d\n", COLUMNS, {}, r"a\.txt:3: 3 columns expected .* 4 found"),
+    ("# from the Times\na b c\n", COLUMNS, {}, r":1: 3 columns expected .* 4 found\. If the line is a comment"),
     ("", COLUMNS, {}, r"a\.txt: no sentence"),
     ("-DOCSTART- -X- O\n\n \n", COLUMNS, {}, r"a\.txt: no sentence"),
     ("a b\rc d\n", COLUMNS, {}, r"a\.txt:1: a carriage return inside"),
