@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -233,6 +233,19 @@ def encode(spans: Iterable[tuple[int, int, str]], length: int, scheme: str) -> l
         tags[start:end] = _marks(end - start, label, scheme, start == previous[1] and label == previous[2])
         previous = span
     return tags
+
+
+def recoded(tags: Sequence[str], scheme: str) -> list[str]:
+    """Return the tags of a scheme for the spans of tags of any scheme, as `decode_lenient` and `encode` do.
+
+    Errors are theirs.  A tag depends on those beside it alone, and few triples of tags differ.
+    """
+    return list(map(_recoded, [OUTSIDE, *tags[:-1]], tags, [*tags[1:], OUTSIDE], repeat(scheme)))
+
+
+@lru_cache(maxsize=8192)
+def _recoded(previous: str, tag: str, following: str, scheme: str) -> str:
+    return encode(decode_lenient([previous, tag, following]), 3, scheme)[1]
 
 
 @lru_cache(maxsize=1024)

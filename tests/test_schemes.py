@@ -18,6 +18,7 @@ from spacy_crfseq.schemes import (
     encode,
     find_invalid,
     may_follow,
+    recoded,
     span_f1,
     spans_of,
     split_tag,
@@ -197,6 +198,14 @@ def slow_spans(sequences: list[list[int]]) -> list[tuple[int, int, int, str]]:
         result += [(n, base + start, base + end, label) for start, end, label in decode_lenient(tags)]
         base += len(sequence)
     return result
+
+
+@given(
+    st.lists(st.sampled_from(["O", *(f"{p}-{t}" for p in "BILUESMW" for t in ("A", "B-x"))])),
+    st.sampled_from(SPAN_SCHEMES),
+)
+def test_recoded_tags_are_those_of_the_spans(tags: list[str], scheme: str) -> None:
+    assert recoded(tags, scheme) == encode(decode_lenient(tags), len(tags), scheme)
 
 
 @given(SEQUENCES)

@@ -24,7 +24,7 @@ from ..corpora.groups import group_of
 from ..corpora.spans import INCORRECT
 from ..errors import ConfigError, FormatError, suggest
 from ..registry import check_types
-from ..schemes import OUTSIDE, TagSpan, decode_lenient, encode, find_invalid, is_tag
+from ..schemes import OUTSIDE, TagSpan, decode_lenient, find_invalid, is_tag, recoded
 from .multiword import MULTIWORD_KEY, multiword_tokens
 
 ATTRIBUTES = {"tag": TAG, "pos": POS, "lemma": LEMMA, "morph": MORPH}
@@ -195,14 +195,15 @@ class DocBuilder:
         keys = {c: [k for s in sentences for k in self._column(c, s)] for c in self._columns if c in ATTRIBUTES}
         if not all(any(keys[column]) for column in inputs):
             return None
-        spans = {c: [self._spans(s, c) for s in sentences] for c in self._columns if c in SPANS}
-        gold: list[str | None] = [tag for sentence in sentences for tag in sentence.columns[name]]
+        for column in self._columns:
+            for sentence in sentences if column in SPANS else ():
+                self._check_tags(sentence, column)
+        read = [sentence.columns[name] for sentence in sentences]
+        gold: list[str | None] = [*chain.from_iterable(read)]
         if annotation.scheme is None:
             gold = [tag if key else None for tag, key in zip(gold, keys[name], strict=True)]
         else:
-            sizes = [len(sentence.words) for sentence in sentences]
-            pairs = zip(spans[name], sizes, strict=True)
-            gold = [tag for of_sentence, size in pairs for tag in encode(of_sentence, size, annotation.scheme)]
+            gold = [*chain.from_iterable(recoded(tags, annotation.scheme) for tags in read)]
         orths = np.array([self._words[word] for sentence in sentences for word in sentence.words], np.uint64)
         if self._spaces and np.isin(orths, [*self._spaces]).any():
             return None
@@ -275,15 +276,19 @@ class DocBuilder:
         return spans
 
     def _spans(self, sentence: Sentence, column: str) -> list[TagSpan]:
+        self._check_tags(sentence, column)
+        return decode_lenient(sentence.columns[column])
+
+    def _check_tags(self, sentence: Sentence, column: str) -> None:
+        """Count a sentence whose tags of spans break the scheme.  RAISES FormatError: If they may not."""
         tags = sentence.columns[column]
         index = find_invalid(tags, self._settings.layout.scheme)
         if index is None:
-            return decode_lenient(tags)
+            return
         if self._settings.on_invalid == "error" or not all(map(is_tag, tags)):
             check_scheme(sentence, column, self._settings.layout.scheme, self._settings.path)
         self.invalid += 1
         self.first_invalid = self.first_invalid or sentence.line_of(index)
-        return decode_lenient(tags)
 
     def _tree(self, sentences: list[Sentence]) -> _Block | None:
         heads: list[int] = []
