@@ -295,9 +295,11 @@ class Chain:
             return np.ones(n_sequences)
         array = _array("weights", weights)
         wide = array.astype(np.float64) if array.dtype.kind in "fiu" else np.full(array.shape, np.nan)
-        if wide.shape != (n_sequences,) or not (np.abs(wide) < LARGEST).all():
-            wanted = f"{n_sequences} numbers, one for each sequence, of a size below {LARGEST:g}"
-            raise DataError(f"weights must be {wanted}, not {_of(array)}.")
+        if array.dtype.kind not in "fiu" or wide.shape != (n_sequences,):
+            raise DataError(f"weights must be {n_sequences} numbers, one for each sequence, not {_of(array)}.")
+        if not (in_range := np.abs(wide) < LARGEST).all():
+            number = int(in_range.argmin())
+            raise DataError(f"weights must be of a size below {LARGEST:g}, but weights[{number}] is {array[number]}.")
         return wide
 
     def _refuse(self, what: str, name: str, array: NDArray[Any], wrong: Bools) -> None:
@@ -340,11 +342,11 @@ def _common_type(arrays: dict[str, NDArray[Any]]) -> np.dtype[Any]:
 def _flags(name: str, given: ArrayLike, shape: tuple[int, ...]) -> Bools:
     """Return booleans of a shape that were given as such, or as 0 and 1."""
     array = _array(name, given)
-    if array.shape != shape or array.dtype.kind not in "biu":
+    if array.shape != shape or array.dtype.kind not in "biuf":
         raise DataError(f"{name} must be booleans of the shape {shape}, not {_of(array)}.")
     if array.dtype.kind == "b":
         return array
-    if array.size and not 0 <= array.min() <= array.max() <= 1:
+    if not ((array == 0) | (array == 1)).all():
         raise DataError(f"{name} must be booleans, or numbers that are 0 or 1.")
     return array.astype(np.bool_)
 
@@ -392,7 +394,10 @@ def _check_probable(values: NDArray[np.float64]) -> None:
     """Raise DataError if the log-probability of the labels of a sequence is minus infinity."""
     if np.isneginf(values).any():
         number, what = int(np.isneginf(values).argmax()), "has labels that its scores forbid, so there is no gradient"
-        raise DataError(f"Sequence {number} {what}. Correct the labels or the scores, or give it the weight 0.")
+        advice = (
+            "Correct the labels or the scores, or give it the weight 0; log_prob returns its value, minus infinity."
+        )
+        raise DataError(f"Sequence {number} {what}. {advice}")
 
 
 def _of(array: NDArray[Any]) -> str:

@@ -335,7 +335,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: Chain(np.zeros((4, 0)), np.zeros((0, 0))), "L at least 1"),
     (lambda: Chain(None, S), "emissions must be float32 or float64 numbers, not object"),
     (lambda: Chain(E, None), "transitions must be float32 or float64 numbers, not object"),
-    (lambda: Chain(E, S).log_z_and_grad([1.0, 1e308]), "weights must be 2 numbers"),
+    (lambda: Chain(E, S).log_z_and_grad([1.0, 1e308]), "but weights[1] is 1e+308"),
     (lambda: Chain(E, np.zeros((3, 2))), "transitions must have the shape (3, 3) or (2, 4, 3, 3), not (3, 2)"),
     (lambda: Chain(E, np.zeros((4, 3, 3))), "transitions must have the shape"),
     (lambda: Chain(E, S, np.zeros(2)), "start and end must have the shape (3,)"),
@@ -370,6 +370,8 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: Chain(E, S, lengths=[[4, 4]]), "lengths must be a list of whole numbers"),
     (lambda: Chain(E, S, mask=np.ones((4, 2))), "mask must be booleans of the shape (2, 4)"),
     (lambda: Chain(E, S, mask=np.full((2, 4), 2)), "mask must be booleans, or numbers that are 0 or 1"),
+    (lambda: Chain(E, S, mask=np.full((2, 4), 0.5)), "mask must be booleans, or numbers that are 0 or 1"),
+    (lambda: Chain(E, S, mask=np.full((2, 4), np.nan)), "mask must be booleans, or numbers that are 0 or 1"),
     (lambda: Chain(E, S, allowed=np.ones((2, 4), bool)), "allowed must be booleans of the shape (2, 4, 3)"),
     (lambda: Chain(E, S).log_prob(np.full((2, 4), 3)), "labels must be from 0 to 2, or -1 where unknown; leave"),
     (lambda: Chain(E, S).log_prob(spoiled((2, 4), (1, 3), -100).astype(int)), "labels[1, 3] is -100"),
@@ -381,11 +383,11 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: Chain(E, S).log_prob(np.zeros((2, 4), bool)), "labels must be whole numbers"),
     (lambda: Chain(E, S).log_prob(np.zeros((4, 2), int)), "labels must be whole numbers of the shape (2, 4)"),
     (lambda: Chain(E, S).log_prob_of(np.zeros((2, 4), int)), "sets must be booleans of the shape (2, 4, 3)"),
-    (lambda: Chain(E, S).log_prob_of_and_grad(E), "sets must be booleans"),
+    (lambda: Chain(E, S).log_prob_of_and_grad(E + 0.5), "sets must be booleans"),
     (lambda: Chain(E, S).expectation(np.zeros((2, 4))), "values must be numbers of the shape (2, 4, 3)"),
     (lambda: Chain(E, S).expectation_and_grad(spoiled((2, 4, 3), (1, 1, 1), np.inf)), "but values[1, 1, 1] is inf"),
-    (lambda: Chain(E, S).log_z_and_grad([1.0]), "one for each sequence, of a size below 1e+30"),
-    (lambda: Chain(E, S).entropy_and_grad([1.0, np.nan]), "weights must be 2 numbers"),
+    (lambda: Chain(E, S).log_z_and_grad([1.0]), "weights must be 2 numbers, one for each sequence, not float64 of"),
+    (lambda: Chain(E, S).entropy_and_grad([1.0, np.nan]), "of a size below 1e+30, but weights[1] is nan"),
     (lambda: Chain(E, S).log_prob_and_grad(np.zeros((2, 4), int), ["a", "b"]), "weights must be 2 numbers"),
 ]  # fmt: skip
 """Calls, and what their messages say."""
@@ -395,6 +397,13 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
 def test_arrays_of_a_wrong_shape_type_or_value_are_refused(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(DataError, match=re.escape(message)):
         call()
+
+
+def test_masks_may_be_numbers_of_any_type_that_are_0_or_1() -> None:
+    mask = np.array([[1, 0, 1, 1], [0, 1, 1, 0]])
+    wanted = Chain(E, S, mask=mask.astype(bool)).log_z()
+    for kind in ("u1", "i8", "f2", "f4", "f8"):
+        np.testing.assert_array_equal(Chain(E, S, mask=mask.astype(kind)).log_z(), wanted)
 
 
 TYPES = ["f4", "f8", "f2", "i8", "u1", "?", "O", "U3", "c8", "M8[s]", ">f4", "g"]

@@ -16,6 +16,12 @@ def as_array(scores: torch.Tensor) -> np.ndarray[Any, Any]:
     return (scores.float() if scores.dtype == torch.bfloat16 else scores).numpy(force=True)
 
 
+def as_sum(value: float, scores: torch.Tensor) -> torch.Tensor:
+    """Return a value as a tensor for scores: float32 or wider, where a number too large for it becomes infinite."""
+    dtype = torch.promote_types(scores.dtype, torch.float32)
+    return torch.scalar_tensor(value, dtype=torch.float64).to(scores.device, dtype)
+
+
 class LogProb(torch.autograd.Function):
     """The sum of the log-probabilities of labels [B, T]; emissions are [B, T, L], the mask is [B, T].
 
@@ -27,8 +33,7 @@ class LogProb(torch.autograd.Function):
         """Compute value and gradient at once: forward-backward has both."""
         labels, mask = (tensor.numpy(force=True) for tensor in given[4:])
         value, ctx.grad = Chain(*map(as_array, given[:4]), mask=mask).log_prob_and_grad(labels)
-        dtype = torch.promote_types(given[0].dtype, torch.float32)
-        return torch.scalar_tensor(value, dtype=dtype, device=given[0].device)
+        return as_sum(value, given[0])
 
     @staticmethod
     @once_differentiable
@@ -47,11 +52,17 @@ class CRF(torch.nn.Module):
         for name, size in sizes.items():
             self.register_parameter(name, torch.nn.Parameter(0.1 * torch.randn(size)))
 
-    def forward(self, emissions: torch.Tensor, labels: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """Return log P of the labels of all sequences together; its negative is the loss."""
+    def forward(self, emissions: torch.Tensor, labels: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+        """Return log P of the labels of all sequences together; its negative is the loss.
+
+        Without a mask, all tokens count.  Under `torch.no_grad`, labels that scores forbid have minus infinity.
+        """
+        if not torch.is_grad_enabled():
+            return as_sum(self.chain(emissions, mask).log_prob(labels.numpy(force=True)).sum(), emissions)
+        mask = torch.ones_like(labels, dtype=torch.bool) if mask is None else mask
         return LogProb.apply(emissions, self.transitions, self.start, self.end, labels, mask)
 
-    def chain(self, emissions: torch.Tensor, mask: torch.Tensor) -> Chain:
+    def chain(self, emissions: torch.Tensor, mask: torch.Tensor | None = None) -> Chain:
         """Return the distribution of the labels: `viterbi`, `marginals`, `nbest` and all other answers."""
         scores = (emissions, self.transitions, self.start, self.end)
-        return Chain(*map(as_array, scores), mask=mask.numpy(force=True))
+        return Chain(*map(as_array, scores), mask=None if mask is None else mask.numpy(force=True))

@@ -46,6 +46,36 @@ def test_values_and_gradients_under_masks_with_holes(crf: ModuleType) -> None:
     assert torch.autograd.gradcheck(lambda *given: crf.LogProb.apply(*given, labels, mask), scores)
 
 
+def test_without_a_mask_all_tokens_count(crf: ModuleType) -> None:
+    torch.manual_seed(0)
+    layer, emissions, labels = crf.CRF(3), torch.randn(4, 5, 3), torch.randint(0, 3, (4, 5))
+    mask = torch.ones(4, 5)
+    assert layer(emissions, labels).item() == layer(emissions, labels, mask).item()
+    assert (layer.chain(emissions).viterbi() == layer.chain(emissions, mask).viterbi()).all()
+
+
+def test_values_without_gradients_are_those_of_training_and_minus_infinity_for_forbidden_labels(
+    crf: ModuleType,
+) -> None:
+    torch.manual_seed(0)
+    layer, emissions = crf.CRF(3), torch.randn(4, 5, 3)
+    mask, labels = torch.tensor(MASK), torch.randint(0, 3, (4, 5))
+    labels[~mask] = -100
+    trained = layer(emissions, labels, mask).item()
+    with torch.no_grad():
+        assert layer(emissions, labels, mask).item() == pytest.approx(trained, rel=1e-6)
+        emissions[2, 1, labels[2, 1]] = -torch.inf
+        assert layer(emissions, labels, mask).item() == -torch.inf
+    with pytest.raises(DataError, match="Sequence 2 has labels that its scores forbid"):
+        layer(emissions, labels, mask)
+
+
+def test_a_value_that_float32_cannot_hold_is_minus_infinity(crf: ModuleType) -> None:
+    emissions = torch.zeros(1, 5, 3)
+    emissions[..., 0] = torch.finfo(torch.float32).min
+    assert crf.CRF(3)(emissions, torch.zeros(1, 5, dtype=torch.int64)).item() == -torch.inf
+
+
 def test_an_lstm_crf_learns(crf: ModuleType, tmp_path: Path) -> None:
     import train
 
