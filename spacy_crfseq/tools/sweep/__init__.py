@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -323,6 +323,11 @@ class Sweep:
                 write_text(path, write(self.ranked))
         return result
 
+    @cached_property
+    def importance(self) -> tuple[list[str], list[list[str]]]:
+        """The rows of `importance_rows` once all results are there: page and terminal show them."""
+        return importance_rows(self.ranked)
+
     def page(self) -> str:
         """Return the page: results, what matters, and the scores by the time of training."""
         from .._pages.html import render
@@ -331,7 +336,7 @@ class Sweep:
         settings = [result.settings for result in scored]
         return render(
             "tools/sweep/page.html", sweep=self, scored=scored, results=result_rows(ranked),
-            importance=importance_rows(ranked), meaning=IMPORTANCE,
+            importance=self.importance, meaning=IMPORTANCE,
             seconds=[result.mean("seconds") for result in scored], n_figures=len(FIGURES),
             keys=[key for key in varying(settings) if not all(is_number(chosen.get(key, 0)) for chosen in settings)],
             failed=[(str(Combination(result.settings, {}, {})), result.error) for result in ranked if result.error],

@@ -15,7 +15,7 @@ from ...pipeline.pipeline_training import BEST
 from ...types import Schedule
 from . import PAGE, ResultFiles, SweepSettings, sweep
 from .results import FIGURES, result_rows
-from .study import IMPORTANCE, JOURNAL, importance_rows
+from .study import IMPORTANCE, JOURNAL
 
 _CHOICE = "What to train"
 
@@ -97,7 +97,7 @@ def sweep_cli(
         header, rows = result_rows(results)
         n_left = len(header) - 2 - len(FIGURES)
         msg.table(rows, header=header, divider=True, aligns=["r", "r", *"l" * n_left, *"r" * len(FIGURES)])
-        header, rows = importance_rows(results)
+        header, rows = done.importance
         if rows:
             msg.table(rows, header=header, divider=True, aligns=["l", "r", "l", "r", "l", "r"])
             msg.text(IMPORTANCE)
