@@ -36,7 +36,7 @@ def kill_worker(client: Any) -> None:
 
 
 WORDS = ("Anna", "Zed", "saw", "Quux", "Town", "lends", "money", "to", "Blork", "in", "May", ".")
-N_SENTENCES = 60
+N_SENTENCES = 30
 
 
 def corpus_text(seed: int, scheme: str = "IOB2", n: int = N_SENTENCES) -> str:
