@@ -140,6 +140,16 @@ def test_an_override_that_nothing_reads_is_refused(folder: Path, typo: str, plac
     assert "Traceback" not in done.stderr
 
 
+def test_a_setting_of_the_file_that_nothing_reads_is_refused(folder: Path, tmp_path: Path) -> None:
+    text = (folder / "config.cfg").read_text()
+    (tmp_path / "config.cfg").write_text(text.replace("[training]", "[training]\nmax_epoch = 3", 1))
+    done = forks.run(["-m", "spacy", "train", tmp_path / "config.cfg", *paths(folder), *TINY])
+    assert done.returncode == 1, done.stdout + done.stderr
+    if "extra fields not permitted" not in done.stdout:
+        assert "Did you mean 'max_epochs'?" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_overrides_are_those_of_the_file_where_components_are_sourced(folder: Path, tmp_path: Path) -> None:
     text = (folder / "config.cfg").read_text()
     text = text.replace('pipeline = ["crf_ner"]', 'pipeline = ["sourced", "crf_ner"]')

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from spacy import util
 
 from ..errors import ConfigError
-from .overrides import check_overrides
+from .overrides import check_overrides, check_settings, check_variables
 
 if TYPE_CHECKING:
     from thinc.api import Config
@@ -40,7 +40,8 @@ def load_config(config_path: Path, overrides: dict[str, Any], sections: Collecti
 
     A block that an override gives another function loses the settings of the former one, which are not its own.
     sections (Collection[str]): Sections that the caller reads, beside those of spaCy.
-    RAISES ConfigError: As `check_config_file`, if a section stands twice, and if nothing reads an override.
+    RAISES ConfigError: As `check_config_file`, if a section stands twice, and if nothing reads a setting of spaCy's
+        sections or an override, or a variable is not there.
     """
     check_config_file(config_path)
     try:
@@ -58,4 +59,9 @@ def load_config(config_path: Path, overrides: dict[str, Any], sections: Collecti
                 block[name] = function
     text = config.to_str(interpolate=False)
     replaced: Config = util.load_config_from_str(text, overrides=overrides, interpolate=False)
+    try:
+        check_settings(replaced)
+        check_variables(replaced)
+    except ConfigError as error:
+        raise ConfigError(f"{config_path}: {error}") from None
     return replaced

@@ -1,4 +1,4 @@
-"""Overrides of a config, ``--paths.train FILE``.  spaCy ignores those that nothing reads; they are refused here.
+"""Settings and overrides, ``--paths.train FILE``, that nothing reads: spaCy drops them; here they are refused.
 
 A training with a mistyped name would run on the wrong data, or with the settings that were to be changed.
 """
@@ -17,9 +17,9 @@ from typing import Any
 from spacy.language import DEFAULT_CONFIG
 from spacy.schemas import ConfigSchemaInit, ConfigSchemaNlp, ConfigSchemaPretrain, ConfigSchemaTraining
 from spacy.util import load_config
-from thinc.api import Config
+from thinc.api import Config, ConfigValidationError
 
-from ..errors import ConfigError
+from ..errors import ConfigError, suggest
 
 _SCHEMAS: dict[str, Any] = {
     "training": ConfigSchemaTraining, "nlp": ConfigSchemaNlp, "initialize": ConfigSchemaInit,
@@ -30,6 +30,38 @@ _OF_SOURCED = ("source", "component", "replace_listeners")
 """The settings that count of a component that comes from a trained pipeline."""
 FLAGS = ("--verbose", "-V")
 """The options of ``spacy train`` without a value."""
+
+
+def check_settings(config: Mapping[str, Any]) -> None:
+    """Refuse settings of spaCy's sections that nothing reads.
+
+    Other sections are free, since they may have variables: ``[paths]``, ``[system]``, and those of users.  Functions,
+    components and readers check their own settings.
+    config (Mapping): As it is written, with its variables.
+    RAISES ConfigError: Naming a setting, and the one that it is near.
+    """
+    for section in _SCHEMAS:
+        for name in config.get(section, ()):
+            if name not in (fields := _fields(section)):
+                raise ConfigError(f"Nothing reads {name!r} in [{section}]. {suggest(name, fields)}")
+    components = config.get("components", {})
+    for name in config.get("initialize", {}).get("components", ()):
+        if name not in components:
+            raise ConfigError(f"[initialize.components.{name}]: no such component. {suggest(name, components)}")
+
+
+def check_variables(config: Config) -> None:
+    """RAISES ConfigError: Naming a variable that the config does not have, and the setting that it is near."""
+    try:
+        config.interpolate()
+    except ConfigValidationError as error:
+        pattern = r"option '([^']+)' in section '([^']+)' contains an interpolation key '([^']+)'"
+        if (match := re.search(pattern, str(error))) is None:
+            return  # an override may mend it; who reads the values reports it
+        name, section, variable = match.groups()
+        near = get_close_matches(variable.replace(":", "."), _keys(config), n=1, cutoff=0.8)
+        hint = f"Did you mean {near[0]}?" if near else f"Add it, or give {name} another value."
+        raise ConfigError(f"[{section}] {name}: ${{{variable}}} is not in the config. {hint}") from None
 
 
 def check_overrides(config: Mapping[str, Any], overrides: Mapping[str, Any], sections: Collection[str] = ()) -> None:
@@ -89,7 +121,7 @@ def spacy_command() -> str:
 
 
 def check_command_line() -> None:
-    """Check overrides as `check_overrides` does, with the options of ``spacy train``, which does not.
+    """Check the config and the options of ``spacy train``, which does not, by `check_settings` and `check_overrides`.
 
     The config is that of the file: spaCy's own forgets which components are sourced, and so what names the source.
     RAISES SystemExit: With the message, as spaCy's commands report mistakes.
@@ -103,6 +135,7 @@ def check_command_line() -> None:
     options = [option.partition("=") for option in sys.argv[2:] if option.startswith("--")]
     names = {name[2:]: value for name, _, value in options if "." in name}
     try:
+        check_settings(config)
         check_overrides(config, {**names, **parse_config_overrides([])})  # and those of the environment
     except ConfigError as error:
         raise SystemExit(f"\N{HEAVY BALLOT X} {error}") from None

@@ -1,5 +1,6 @@
-"""Overrides of a config that nothing reads are refused: a mistyped name must not train on the wrong data."""
+"""Settings and overrides that nothing reads are refused: a mistyped name must not train on the wrong data."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from thinc.api import Config
 from spacy_crfseq.cli.options import OVERRIDES
 from spacy_crfseq.cli.program import crfseq_cli
 from spacy_crfseq.errors import ConfigError
+from spacy_crfseq.pipeline.configs import load_config
 from spacy_crfseq.pipeline.overrides import check_overrides
 from tests.commands import CONFIG, Run, refused
 
@@ -87,6 +89,58 @@ def test_an_override_of_a_block_that_is_not_there_says_how_to_give_it(
 ) -> None:
     written = configure(tmp_path / "c.cfg", "crf_ner")
     refused(run("fit", written, "--output", tmp_path / "out", *paths, f"--{key}", "1"), *ADDED[key], silent=False)
+
+
+INITIALIZE = "[initialize]\n[initialize.components]"
+MISTYPED = {  # in a config that a user has written
+    ("seed = 1", "seed = 1\nmax_epoch = 3"): "Nothing reads 'max_epoch' in [training]. Did you mean 'max_epochs'?",
+    ("[training.batcher]", "[training.batchr]"): "Nothing reads 'batchr' in [training]. Did you mean 'batcher'?",
+    ('lang = "xx"', 'lang = "xx"\nbatch_sizes = 9'): "Nothing reads 'batch_sizes' in [nlp]. Did you mean 'batch_size'?",
+    ("[corpora]", "[initialize]\nlookup = null\n[corpora]"): "[initialize]. Did you mean 'lookups'?",
+    ("[corpora]", "[pretraining]\nmax_epoch = 1\n[corpora]"): "[pretraining]. Did you mean 'max_epochs'?",
+    ("[corpora]", f"{INITIALIZE}\n[initialize.components.crf_nre]\nlabels = []\n[corpora]"): "Did you mean 'crf_ner'?",
+    ("seed = 1", "seed = ${system.seed}\n[system]\nseeed = 1"): (
+        "[training] seed: ${system.seed} is not in the config. Did you mean system.seeed?"
+    ),
+    ("seed = 1", "seed = ${elsewhere:seed}"): "[training] seed: ${elsewhere:seed} is not in the config. Add it",
+}
+
+
+def mistyped(path: Path, before: str, after: str) -> Path:
+    blocks = '[components.crf_ner]\nfactory = "crf_ner"\n'
+    text = CONFIG.format(pipeline='["crf_ner"]', components=blocks, training="", given="[]")
+    assert before in text
+    path.write_text(text.replace(before, after, 1), encoding="utf8")
+    return path
+
+
+@pytest.mark.parametrize("change", MISTYPED)
+def test_a_setting_that_nothing_reads_is_refused_with_the_nearest_name(change: tuple[str, str], tmp_path: Path) -> None:
+    path = mistyped(tmp_path / "mine.cfg", *change)
+    with pytest.raises(ConfigError, match=f"mine.cfg: .*{re.escape(MISTYPED[change])}"):
+        load_config(path, {})
+
+
+@pytest.mark.parametrize("after", [
+    "[paths]\nelsewhere = 1", "[vars]\nx = 1\n[paths]", "[system]\nmine = 2\n[paths]",
+    f"{INITIALIZE}\n[initialize.components.crf_ner]\nlabels = []\n[paths]",
+])  # fmt: skip
+def test_variables_of_a_user_and_settings_of_components_are_accepted(after: str, tmp_path: Path) -> None:
+    load_config(mistyped(tmp_path / "mine.cfg", "[paths]", after), {})
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_refuses_a_mistyped_setting(
+    command: str, run: Run, paths: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.conll").write_bytes(Path(paths[1]).read_bytes())
+    path = mistyped(tmp_path / "mine.cfg", "seed = 1", "seed = 1\nmax_epoch = 3")
+    path.write_text(path.read_text() + "\n[sweep]\n[sweep.grid]\nmin_count = [1]\n" * (command == "sweep"))
+    arguments = ["--config", path] if command == "debug-data" else [path]
+    result = run(command, *arguments, *COMMANDS[command], *paths)
+    refused(result, "mine.cfg", "Did you mean 'max_epochs'?", silent=False)
+    assert not (tmp_path / "out" / "model-best").exists()
 
 
 def test_all_commands_with_overrides_are_tested() -> None:
