@@ -18,7 +18,8 @@ KERNELS = {
     "blocks": "forward-backward",
     "updates": "optimizer arithmetic",
     "gather": "gather",
-    "viterbi": "decode",
+    "paths": "decode",
+    "lockstep": "gather, forward-backward and arithmetic in one kernel",
     "vectors": "optimizer arithmetic",
 }
 """Stage of each module of kernels; the name of the kernel distinguishes rows of weights."""
@@ -30,7 +31,6 @@ METHODS = {
     "spacy_crfseq.pipeline.tasks:Entities.write": "write",
     "spacy_crfseq.pipeline.tasks:SpanGroups.gold_tags": "gold labels",
     "spacy_crfseq.pipeline.tasks:TokenTags.gold_tags": "gold labels",
-    "spacy_crfseq.layout:make_layout": "layout",
     "spacy_crfseq.pipeline.build:make_layout": "layout",
 }
 """Python functions that are a stage, less the kernels they call; those that do not exist are skipped."""
