@@ -21,6 +21,8 @@ from .evidence import about, note_of, write_note
 SoftLabels: TypeAlias = Mapping[int, Sequence[tuple[str, str, float]]]
 """For some tokens, by number: the tag of the token before ("" if nothing is said of it), the tag, their probability."""
 
+BLOCK_CELLS = 1 << 20
+"""Pairs of labels of tokens that are looked at together, at most."""
 SILENT = "silent"
 """The attribute by which a group of doc.spans is that of a source: ranges of tokens of which it says nothing."""
 KIND = "shares"
@@ -36,13 +38,13 @@ def write_soft_labels(doc: Doc, component: str, soft: SoftLabels) -> None:
     RAISES DataError: If a token is not in the Doc, or its probabilities are negative or do not add up to 1.
     """
     for token, pairs in soft.items():
-        shares = np.array([share for _, _, share in pairs], np.float64)
+        shares = [share for _, _, share in pairs]
         if not 0 <= token < len(doc):
             raise DataError(f"{about(doc)}: labels are given for token {token}, but it has {len(doc)} tokens.")
-        if not (shares >= 0).all() or not abs(shares.sum() - 1) < LEAST:
+        if not all(share >= 0 for share in shares) or not abs(sum(shares) - 1) < LEAST:
             raise DataError(
                 f"{about(doc)}, token {token}: the probabilities of its tags must be from 0 to 1 and add up to 1, "
-                f"not to {shares.sum():g}."
+                f"not to {sum(shares):g}."
             )
     rows = [(token, *pair) for token in sorted(soft) for pair in soft[token] if pair[2] > 0]
     tags = [*dict.fromkeys(tag for _, before, tag, _ in rows for tag in (before, tag) if tag)]
@@ -90,12 +92,21 @@ def soft_labels(tags: Sequence[str], shares: Floats, pairs: Floats | None, least
     least (float): Pairs of labels that are less probable are left out, and tokens that are outside of spans with a
         probability of more than 1 - `least`.
     """
-    outside = np.array([tag == OUTSIDE for tag in tags])
-    soft: dict[int, list[tuple[str, str, float]]] = {}
-    for token in np.flatnonzero(shares[:, outside].sum(1) < 1 - least).tolist():
-        follows = pairs is not None and pairs[token].any()
-        table, names = (pairs[token], tags) if pairs is not None and follows else (shares[token][None], [""])
-        kept = np.where(table >= min(least, table.max()), table, 0)
-        kept = kept / kept.sum()
-        soft[token] = [(names[i], tags[j], float(kept[i, j])) for i, j in np.argwhere(kept > 0).tolist()]
+    outside, names = np.array([tag == OUTSIDE for tag in tags]), ["", *tags]
+    doubtful = np.flatnonzero(shares[:, outside].sum(1) < 1 - least)
+    soft: dict[int, list[tuple[str, str, float]]] = {token: [] for token in doubtful.tolist()}
+    n_rows = 1 if pairs is None else len(names)  # the first one for tokens without a label before
+    step = max(1, BLOCK_CELLS // (n_rows * len(tags)))
+    for tokens in (doubtful[first : first + step] for first in range(0, len(doubtful), step)):
+        table = np.zeros((len(tokens), n_rows, len(tags)))
+        if pairs is not None:
+            table[:, 1:] = pairs[tokens]
+        alone = ~table.any((1, 2))
+        table[alone, 0] = shares[tokens[alone]]
+        table[table < np.minimum(least, table.max((1, 2), keepdims=True))] = 0
+        table /= table.sum((1, 2), keepdims=True)
+        at, before, tag = np.nonzero(table)
+        cells = tokens[at].tolist(), before.tolist(), tag.tolist(), table[at, before, tag].tolist()
+        for token, i, j, share in zip(*cells, strict=True):
+            soft[token].append((names[i], tags[j], share))
     return soft

@@ -163,24 +163,32 @@ def _note_sources(texts: GivenTexts, votes: Votes, tags: Sequence[str], method: 
 
     table = tag_table(tuple(tags), SCHEME)
     note = {} if method is None else {LABEL_MODEL: [method.name, dict(method.settings)]}
+    made = dict[tuple[int, int, int], Span]()  # those that several sources have found are made once
+    offsets, same_text = texts.offsets, np.ones(len(texts.words) + 1, np.bool_)
+    same_text[offsets] = False  # as the token before
     for number, name in enumerate(votes.names):
         chosen = votes.sources == number
         labels = np.full(len(texts.words), ABSTAIN, np.int32)
         labels[votes.tokens[chosen]] = votes.labels[chosen]
         spans = spans_of(labels, texts.offsets, table)
         places = list(zip(spans.start.tolist(), spans.end.tolist(), spans.type.tolist(), strict=True))
-        ends = np.searchsorted(spans.sequence, np.arange(len(texts.docs) + 1))
-        for text, (first, last) in enumerate(pairwise(texts.offsets.tolist())):
-            silent = labels[first:last] == ABSTAIN
-            if silent.all():
-                continue
-            doc = texts.docs[text]
-            own = [
-                Span(doc, a - first, b - first, table.types[kind]) for a, b, kind in places[ends[text] : ends[text + 1]]
-            ]
-            edges = np.flatnonzero(np.diff(np.concatenate([[False], silent, [False]]))).tolist()
-            ranges = [list(pair) for pair in zip(edges[::2], edges[1::2], strict=True)]
-            doc.spans[name] = SpanGroup(doc, name=name, attrs={SILENT: ranges, **note}, spans=own)
+        of_text = np.searchsorted(spans.sequence, np.arange(len(texts.docs) + 1)).tolist()
+        silent = labels == ABSTAIN
+        before, after = np.append(False, silent), np.append(silent, False)
+        starts = np.flatnonzero(after & ~(before & same_text))
+        ranges = list(zip(starts.tolist(), np.flatnonzero(before & ~(after & same_text)).tolist(), strict=True))
+        ranges_of = np.searchsorted(starts, offsets).tolist()
+        says = np.diff(np.append(0, np.cumsum(~silent))[offsets]) > 0
+        for text in np.flatnonzero(says).tolist():
+            doc, first = texts.docs[text], int(offsets[text])
+            own = places[of_text[text] : of_text[text + 1]]
+            for a, b, kind in own:
+                if (a, b, kind) not in made:
+                    made[a, b, kind] = Span(doc, a - first, b - first, table.types[kind])
+            quiet = [[a - first, b - first] for a, b in ranges[ranges_of[text] : ranges_of[text + 1]]]
+            doc.spans[name] = SpanGroup(
+                doc, name=name, attrs={SILENT: quiet, **note}, spans=[made[place] for place in own]
+            )
 
 
 def _open_tokens(by_source: Mapping[str, SourceTags], votes: Votes, gold: Ints | None) -> Bools:
@@ -212,17 +220,23 @@ def _written_labels(
         shares, pairs, best, entropies = chain.marginals(), chain.pair_marginals(), chain.viterbi(), chain.entropy()
         of_part = open_tokens[texts.offsets[first] :][: len(best)]
         sure = ~of_part & (np.take_along_axis(shares, best[:, None], 1)[:, 0] >= (noted.min_probability or 0))
+        names, is_sure = [tags[label] for label in best.tolist()], sure.tolist()
+        told = dict[int, dict[int, Sequence[tuple[str, str, float]]]]()  # of each text
+        if noted.min_probability is None:
+            text_of = (np.searchsorted(chain.offsets, np.arange(len(best)), side="right") - 1 + first).tolist()
+            for token, rows in soft_labels(tags, shares, pairs).items():
+                if not of_part[token]:
+                    told.setdefault(text_of[token], {})[token] = rows
         for number, (begin, end) in enumerate(pairwise(chain.offsets.tolist()), start=first):
-            doc, named = texts.docs[number], [tags[label] for label in best[begin:end]]
-            spans = [Span(doc, *span) for span in decode_lenient(named)]
-            kept = [span for span in spans if sure[begin + span.start : begin + span.end].all()]
-            doubtful = [doc[span.start : span.end] for span in spans if span not in kept]
-            unknown = [doc[i : i + 1] for i in np.flatnonzero(~sure[begin:end]).tolist() if named[i] == OUTSIDE]
+            doc, named = texts.docs[number], names[begin:end]
+            spans = decode_lenient(named)
+            kept = [Span(doc, *span) for span in spans if all(is_sure[begin + span.start : begin + span.end])]
+            doubtful = [doc[a:b] for a, b, _ in spans if not all(is_sure[begin + a : begin + b])]
+            unknown = [doc[i : i + 1] for i, tag in enumerate(named) if tag == OUTSIDE and not is_sure[begin + i]]
             doc.set_ents(kept, missing=[*doubtful, *unknown], default="outside")
             if noted.min_probability is None:
-                soft = soft_labels(tags, shares[begin:end], pairs[begin:end])
-                told = {token: rows for token, rows in soft.items() if not of_part[begin + token]}
-                write_soft_labels(doc, noted.component, told)
+                soft = {token - begin: rows for token, rows in told.get(number, {}).items()}
+                write_soft_labels(doc, noted.component, soft)
             if noted.weigh:
                 doc.user_data[WEIGHT_KEY] = float(np.exp(-entropies[number - first]))
         yield shares
