@@ -501,11 +501,19 @@ class Training:
     def _resumed(
         self, checkpoint: Checkpoint, objective: Objective, optimizer: Optimizer
     ) -> tuple[FitResult | None, RunState | None]:
-        """Return the result or the run that a checkpoint has of the component; errors as of `Checkpoint.begin`."""
+        """Return the result or the run that a checkpoint has of the component, and report it.
+
+        Errors as of `Checkpoint.begin`.
+        """
         crf, remote = self.model.trained()[0], self.plan.remote
         facts = {**_facts(crf, objective), **({} if remote is None else remote.facts())}
         start = partial(optimizer.start, crf.theta)
-        return checkpoint.begin(self.model.name, facts, crf.theta, start, objective.blocks)
+        result, begun = checkpoint.begin(self.model.name, facts, crf.theta, start, objective.blocks)
+        if result is not None:
+            self.plan.report(f"its {len(result.history):,} iterations are in the checkpoint {checkpoint.path}")
+        elif begun is not None:
+            self.plan.report(f"goes on after iteration {len(begun.history):,} of the checkpoint {checkpoint.path}")
+        return result, begun
 
     def _fit_change(
         self,

@@ -597,8 +597,14 @@ def test_a_killed_run_ends_as_one_that_was_not(
 ) -> None:
     config, output = killed
     args = ("--patience 0", *paths)
-    worked(run("fit", config, "--output", output, "--resume", *args))
-    worked(run("fit", config, "--output", tmp_path / "whole", *args))
+    stored = Checkpoint.load(output / CHECKPOINT)
+    name, place = stored.content.component, f"the checkpoint {output / CHECKPOINT}"
+    begun = stored.n_iterations - (12 if name == "crf_ner" else 0)  # those of the tagger
+    said = worked(run("fit", config, "--output", output, "--resume", *args)).stdout
+    assert f"{name}: goes on after iteration {begun} of {place}" in said
+    assert (f"crf_tagger: its 12 iterations are in {place}" in said) == (name == "crf_ner")
+    said = worked(run("fit", config, "--output", tmp_path / "whole", *args)).stdout
+    assert "checkpoint" not in said
     assert not (output / CHECKPOINT).exists()
     assert iterations(output) == iterations(tmp_path / "whole")
     for model in ("model-best", "model-last"):
