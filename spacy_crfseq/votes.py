@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from . import registry
 from .errors import ConfigError, DataError
@@ -22,6 +22,10 @@ from .types import Bools, Ints, Offsets
 
 ABSTAIN = -1
 """The label in tables of sources that say nothing of a token."""
+REPEATED = 8
+"""Lone votes of a source for a word and a label from which on they are one decision, made again and again."""
+SUPPORTED = 0.2
+"""Share of such votes up to which other sources may label the word, too."""
 
 
 class Votes(NamedTuple):
@@ -66,11 +70,48 @@ class Votes(NamedTuple):
                 result[source] = seen.setdefault(key, source)
         return result
 
-    def without(self, sources: Bools) -> Votes:
-        """Return the votes as if the sources marked in [S] said nothing."""
-        kept = ~sources[self.sources]
+    def without(self, dropped: Bools) -> Votes:
+        """Return the votes but those marked in [V]."""
+        kept = ~dropped
         ptr = np.append(0, np.cumsum(kept))[self.ptr].astype(np.int64)
         return self._replace(ptr=ptr, sources=self.sources[kept], labels=self.labels[kept])
+
+    def repeated(self, words: Sequence[str], outside: Bools, gold: Ints | None = None) -> Bools:
+        """Return the votes [V] for labels that a list or rule gives a word again and again, but nobody else does.
+
+        For a label model, votes are independent, so that it would take "El" 300 times for a place if a list has it, and
+        believe that others have missed 300 places.  Who says nothing outside of spans has decided on the word once.
+
+        words (Sequence[str]): [T].
+        outside (Bools): [L] the labels of tokens in no span.
+        gold (Ints | None): [T] true labels, negative where unknown, which count as those of one more source.
+        """
+        tokens, in_span = self.tokens, ~outside[self.labels]
+        speaks_outside = np.bincount(self.sources[~in_span], minlength=len(self.names)) > 0
+        chosen = np.flatnonzero(in_span & ~speaks_outside[self.sources])
+        at, n_labels = tokens[chosen], np.bincount(tokens[in_span], minlength=self.n_tokens)
+        true = np.full(self.n_tokens, ABSTAIN, np.int32) if gold is None else gold
+        supported = (n_labels[at] > 1) | ((true[at] >= 0) & ~outside[true[at]])
+        alone = ~supported & ((true[at] >= 0) | self._denied(chosen, ~in_span))
+        of_words = [words[token] for token in at.tolist()]
+        numbers = {word: number for number, word in enumerate(dict.fromkeys(of_words))}
+        keys = np.array([numbers[word] for word in of_words], np.int64) * len(self.names) + self.sources[chosen]
+        _, groups = np.unique(keys * self.n_labels + self.labels[chosen], return_inverse=True)
+        n_supported, n_alone = np.bincount(groups, supported), np.bincount(groups, alone)
+        once = (n_alone >= REPEATED) & (n_supported <= SUPPORTED * (n_alone + n_supported))
+        result = np.zeros(len(tokens), np.bool_)
+        result[chosen] = once[groups]
+        return result
+
+    def _denied(self, chosen: NDArray[np.intp], outside: Bools) -> Bools:
+        """Return at which of some votes a source that has their label has one of those marked in `outside` [V]."""
+        kinds, of_label = np.unique(self.knows, axis=1, return_inverse=True)
+        of_vote, result = of_label.reshape(-1)[self.labels[chosen]], np.zeros(len(chosen), np.bool_)
+        tokens = self.tokens
+        for kind, has in enumerate(kinds.T):
+            denied = np.bincount(tokens[outside & has[self.sources]], minlength=self.n_tokens) > 0
+            result |= (of_vote == kind) & denied[tokens[chosen]]
+        return result
 
     def previous(self) -> Ints:
         """Return the label that the source of each vote [V] gave the token before, L if it gave none in the sequence.

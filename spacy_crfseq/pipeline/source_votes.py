@@ -31,7 +31,7 @@ def spans_of_sources(doc: Doc) -> dict[str, list[TagSpan]]:
 
 
 class SourcedTexts(NamedTuple):
-    """The votes of sources on N texts.
+    """The votes of sources on N texts, from which a label model learns.
 
     tags (tuple[str, ...]): [L] names of the labels, in the scheme `SCHEME`.
     method (MethodSettings): The label model.
@@ -75,7 +75,8 @@ class SourcedTexts(NamedTuple):
 def sourced_texts(docs: Sequence[Doc]) -> SourcedTexts | None:
     """Return the votes of the sources of Docs; None if there are none, or if they have found nothing.
 
-    A source has the labels that it has given anywhere.  The label model is the one that is noted.
+    A source has the labels that it has given anywhere.  Votes that repeat one decision are left out, see
+    `Votes.repeated`.  The label model is the one that is noted.
     """
     said = [spans_of_sources(doc) for doc in docs]
     names = list(dict.fromkeys(name for of_doc in said for name in of_doc))
@@ -102,4 +103,6 @@ def sourced_texts(docs: Sequence[Doc]) -> SourcedTexts | None:
     votes = make_votes(offsets, flat, of, given, names, len(tags), knows)
     notes = (doc.spans[name].attrs.get(LABEL_MODEL) for doc, of_doc in zip(docs, said, strict=True) for name in of_doc)
     method = next((MethodSettings(*note) for note in notes if note is not None), MethodSettings())
-    return SourcedTexts(votes, tuple(tags), method)
+    words = [token.text for doc in docs for token in doc]
+    believed = votes.without(votes.repeated(words, np.arange(len(tags)) == 0))
+    return SourcedTexts(believed, tuple(tags), method)

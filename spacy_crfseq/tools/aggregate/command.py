@@ -135,6 +135,8 @@ def aggregate_cli(
         message.warn(str(pair))
     if (more := len(result.copies) - LISTED) > 0:
         message.warn(f"So may {more:,} more pairs of sources.")
+    for words in result.repeated:
+        message.warn(str(words))
     if not result.model.converged:
         message.warn("The label model has not converged: its estimates may still change.")
     message.good(f"{output}: {len(result.docs):,} texts")
@@ -171,6 +173,7 @@ def rows_of(result: Aggregated) -> dict[str, Any]:
         "estimated": [_defined(row._asdict()) for row in result.rows],
         "gold": [_defined(row._asdict()) for row in result.gold_rows],
         "copies": [pair._asdict() for pair in result.copies],
+        "repeated": [words._asdict() for words in result.repeated],
         "converged": result.model.converged,
     }
 

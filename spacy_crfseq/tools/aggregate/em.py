@@ -163,7 +163,7 @@ def learn(
     check_gold(votes, gold)
     copies = votes.originals() != np.arange(len(votes.names))
     if copies.any():
-        model = learn(votes.without(copies), constraints, method, gold, start, n_threads)
+        model = learn(votes.without(copies[votes.sources]), constraints, method, gold, start, n_threads)
         return model._replace(votes=np.where(copies[:, None, None, None], 0.0, model.votes))
     model = start or _first_model(votes, constraints, method, gold, n_threads)
     model = model._replace(constraints=constraints if method.steps else _free(constraints))

@@ -111,7 +111,7 @@ class AggregatedReader:
                         "Source %s: %d votes, estimated precision %.3f, recall %.3f",
                         row.source, row.votes, row.precision, row.recall,
                     )  # fmt: skip
-            for pair in result.copies[:10]:
-                logger.warning("%s", pair)
+            for doubt in (*result.copies[:10], *result.repeated):
+                logger.warning("%s", doubt)
             self._made[id(nlp.vocab)] = nlp.vocab, result.docs
         return (Example(bare(doc), doc) for doc in self._made[id(nlp.vocab)][1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
 
+LISTED = 10
+"""Words of a source that are listed."""
+
+
 class Noted(NamedTuple):
     """Settings of the notes on texts, besides their best labels.
 
@@ -45,12 +50,27 @@ class Noted(NamedTuple):
     label_model: MethodSettings | None = None
 
 
+class Repeated(NamedTuple):
+    """Words whose votes of a source are left out, the most frequent first, see `Votes.repeated`."""
+
+    source: str
+    words: list[str]
+
+    def __str__(self) -> str:
+        more = f" and {len(self.words) - LISTED:,} more" if len(self.words) > LISTED else ""
+        return (
+            f"{self.source!r} labels words again and again that other sources put outside of spans. Its labels of "
+            f"these words are left out: {', '.join(self.words[:LISTED])}{more}."
+        )
+
+
 class Aggregated(NamedTuple):
     """Texts with the labels that a label model has found.
 
     rows (list[SourceRow]): Of each source and label, as the model estimates.
     gold_rows (list[SourceRow]): The same, counted against gold labels; empty without them.
     copies (list[Copies]): Sources that may copy each other.
+    repeated (list[Repeated]): Votes that are left out.
     docs (list[Doc]): With the best labels as entities, probabilities noted for a component, and the spans of each
         source in doc.spans.
     model (LabelModel): What was learned.
@@ -59,6 +79,7 @@ class Aggregated(NamedTuple):
     rows: list[SourceRow]
     gold_rows: list[SourceRow]
     copies: list[Copies]
+    repeated: list[Repeated]
     docs: list[Doc]
     model: LabelModel
 
@@ -101,17 +122,21 @@ def aggregate(
     gold_numbers = None if gold_tags is None else _numbers(gold_tags, tags, MISSING)
     if not votes.labels.any():
         raise DataError("No source has labelled a span" + (" with these labels." if labels else "."))
-    model = (method or HiddenMarkov())(votes, transition_table(tags, SCHEME), gold_numbers)
+    rules = transition_table(tags, SCHEME)
+    repeated = votes.repeated(given.words, rules.outside, gold_numbers)
+    believed = votes.without(repeated)
+    model = (method or HiddenMarkov())(believed, rules, gold_numbers)
     groups = np.array([0, *(place for place in range(1, len(types) + 1) for _ in "BILU")], np.int32)
     names = [OUTSIDE, *types]
     _note_sources(given, votes, tags, noted.label_model)
     unknown = _open_tokens(by_source, votes, gold_numbers)
-    chains = SourcedTexts(votes, tuple(tags)).chains(model, gold_numbers)
+    chains = SourcedTexts(believed, tuple(tags)).chains(model, gold_numbers)
     shares = np.concatenate([*_written_labels(given, chains, tags, noted, unknown)])
     return Aggregated(
         report(votes, shares, groups, names, gold_numbers),
         [] if gold_numbers is None else gold_report(votes, gold_numbers, groups, names),
-        find_copies(model, votes, gold_numbers),
+        find_copies(model, believed, gold_numbers),
+        _repeated(votes, repeated, given.words),
         given.docs,
         model,
     )
@@ -150,6 +175,17 @@ def _votes(by_source: Mapping[str, SourceTags], texts: GivenTexts, tags: Sequenc
     by = np.repeat(np.arange(len(by_source)), [*map(len, tokens)])
     has = np.array([[tag == OUTSIDE or tag[2:] in source.labels for tag in tags] for source in by_source.values()])
     return make_votes(texts.offsets, np.concatenate(tokens), by, np.concatenate(labels), [*by_source], len(tags), has)
+
+
+def _repeated(votes: Votes, repeated: Bools, words: Sequence[str]) -> list[Repeated]:
+    counts = [Counter[str]() for _ in votes.names]
+    for source, token in zip(votes.sources[repeated].tolist(), votes.tokens[repeated].tolist(), strict=True):
+        counts[source][words[token]] += 1
+    return [
+        Repeated(name, [word for word, _ in of_source.most_common()])
+        for name, of_source in zip(votes.names, counts, strict=True)
+        if of_source
+    ]
 
 
 def _note_sources(texts: GivenTexts, votes: Votes, tags: Sequence[str], method: MethodSettings | None) -> None:

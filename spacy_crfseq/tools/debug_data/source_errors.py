@@ -54,7 +54,7 @@ def _contradictions(texts: SourcedTexts, docs: list[Doc]) -> Iterator[LabelError
     """Yield all stretches where the entities are not the best labelling by the sources."""
     votes = texts.votes
     copies = votes.originals() != np.arange(len(votes.names))
-    several = np.diff(votes.without(copies).ptr) >= SPEAK
+    several = np.diff(votes.without(copies[votes.sources]).ptr) >= SPEAK
     for first, chain in texts.chains(texts.learn()):
         best, gold, places = chain.viterbi().astype(np.int32), list[Ints](), list[tuple[int, Stretch]]()
         for text, (begin, end) in enumerate(pairwise(chain.offsets.tolist()), start=first):

@@ -211,3 +211,13 @@ def test_an_older_output_is_kept_unless_it_is_to_be_replaced(folder: Path, run: 
     worked(run(*COMMAND.split()))
     refused(run(*COMMAND.split()), "out.spacy exists")
     worked(run(*COMMAND.split(), "--force"))
+
+
+def test_words_of_a_list_that_others_put_outside_of_spans_again_and_again_are_named(folder: Path, run: Run) -> None:
+    Path("places.txt").write_text("Oslo\nsaw\n", encoding="utf8")
+    result = worked(run(*f"{COMMAND} --source places=places.txt,map=places:LOC".split()), "out.spacy: 60 texts")
+    assert "'places' labels words again and again that other sources put outside" in " ".join(result.stdout.split())
+    assert "left out: saw." in result.stdout
+    docs = docs_of("out.spacy")
+    assert [(span.text, span.label_) for span in docs[0].spans["places"]] == [("saw", "LOC"), ("Oslo", "LOC")]
+    assert [(ent.text, ent.label_) for ent in docs[0].ents] == [("Ada", "PER"), ("Oslo", "LOC")]

@@ -1,5 +1,7 @@
 """Labels that sources do not have: what votes accept, and what the report counts."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -66,3 +68,40 @@ def test_precision_and_recall_are_assumed_where_a_source_is_alone(
     rows = {(row.source, row.label): row.assumed for row in report(votes, shares, groups, labels, gold)}
     assert (rows["list", "LOC"], rows["list", "PER"]) == (assumed, False)
     assert not any(row.assumed for row in gold_report(votes, gold, groups, labels))
+
+
+OUTSIDE = np.array([True, False, False])
+
+
+def repeated(rows: list[list[int]], words: str, **settings: Any) -> list[str]:
+    """Return the sources and words of votes that repeat a decision."""
+    table, knows = np.array(rows), settings.pop("knows", None)
+    votes = votes_of_table(table, [0, table.shape[1]], ["model", "list", "rule"][: len(rows)], 3, knows)
+    dropped = votes.repeated(words.split(), OUTSIDE, **settings)
+    assert votes.without(dropped).n_tokens == votes.n_tokens
+    where = zip(votes.sources[dropped].tolist(), votes.tokens[dropped].tolist(), strict=True)
+    return sorted({f"{votes.names[source]} {words.split()[token]}" for source, token in where})
+
+
+def test_labels_that_a_list_gives_a_word_again_and_again_against_others_are_one_decision() -> None:
+    words, silent = "El Rey " * 20, [ABSTAIN, ABSTAIN] * 20
+    model, lists = [0, 0] * 10 + [0, 1] * 10, [1, 1] * 20
+    assert repeated([model, lists], words) == ["list El"]  # half of the others are found by the model, too
+    assert repeated([silent, lists], words) == []  # nobody else speaks
+    assert repeated([model, lists[:14] + silent[:26]], words) == []  # seldom
+    assert repeated([model, [1, 0] * 20], words) == []  # it speaks of all words, as models do
+    assert repeated([model, lists, [2, ABSTAIN] * 20], words) == []  # a rule says a span, too
+    assert repeated([model, [1, 1] * 10 + [2, 1] * 10], words) == ["list El"]
+    assert repeated([[0, 0] * 20, lists], words, knows=[[True, False, True], [True] * 3]) == []  # without the label
+
+
+@pytest.mark.parametrize(("true", "expected"), [(1, []), (0, ["list El"])])
+def test_gold_labels_say_whether_a_list_is_right(true: int, expected: list[str]) -> None:
+    gold = np.array([true] * 20, np.int32)
+    assert repeated([[0] * 20, [1] * 20], "El " * 20, gold=gold) == expected
+    assert repeated([[ABSTAIN] * 20, [1] * 20], "El " * 20, gold=gold) == expected
+
+
+def test_votes_of_no_token_and_of_no_source_repeat_nothing() -> None:
+    assert repeated([[]], "") == []
+    assert repeated([[ABSTAIN] * 3], "a b c") == []
