@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 MISSPELT = 0.8
 """Share of the letters that a label of `map` has in common with one that a file gives, if it is that one, misspelt."""
+COMPLETE = 0.85
+"""Share of the words written like those in its spans that a source labels from which on it may miss few."""
+MANY = 100
+"""Words in spans from which on this share says something."""
 
 
 class SourceTags(NamedTuple):
@@ -68,7 +72,7 @@ def read_source_tags(
     if source.trim:
         tags = _trimmed(tags, texts.words, source)
     abstains = source.outside == "unknown" if source.outside else tagged.abstains
-    unsure = _unsure(tags, texts) if source.outside == UNSURE else None
+    unsure = _unsure(tags, texts, source.place) if source.outside == UNSURE else None
     if unsure is not None:
         tags = [UNKNOWN if unknown else tag for tag, unknown in zip(tags, unsure, strict=True)]
     return _numbered(tags, source, {*given, *(tagged.labels or ())}, abstains)._replace(unsure=unsure)
@@ -90,11 +94,21 @@ def _trimmed(tags: Sequence[str], words: Sequence[str], source: SourceSettings) 
     return result
 
 
-def _unsure(tags: Sequence[str], texts: GivenTexts) -> Bools:
-    """Return the tokens that a source may not know, see `unsure_tokens`."""
+def _unsure(tags: Sequence[str], texts: GivenTexts, place: str) -> Bools:
+    """Return the tokens that a source may not know, see `unsure_tokens`; warn of one that seems to miss few."""
     spans = np.array([tag not in (OUTSIDE, UNKNOWN) for tag in tags], np.bool_)
     starts = np.array([tag[:1] in ("B", "U") for tag in tags], np.bool_) & spans
-    return unsure_tokens(texts.words, spans, starts, texts.offsets)
+    unsure = unsure_tokens(texts.words, spans, starts, texts.offsets)
+    n_labelled, n_missed = int(spans.sum()), int((unsure & ~spans).sum())
+    if n_labelled >= MANY and n_labelled >= COMPLETE * (n_labelled + n_missed):
+        share = 100 * n_labelled / (n_labelled + n_missed)
+        message = (
+            f"{place}: outside=unsure is for sources that miss many spans. This one labels {share:.0f} % of the words "
+            "that are written like those in its spans. If most of the others are in no span, a model without "
+            "outside=unsure is better: train both, and compare them on gold texts."
+        )
+        warnings.warn(message, stacklevel=5)
+    return unsure
 
 
 def _numbered(tags: Sequence[str], source: SourceSettings, own_labels: Iterable[str], abstains: bool) -> SourceTags:

@@ -79,3 +79,19 @@ def test_aggregate_leaves_words_unknown_of_which_only_an_unsure_source_could_spe
     assert 0 not in read_soft_labels(result.docs[-1], "crf_ner")
     aggregated = aggregate(spacy.blank("en"), texts, {"kb": parse_source(str(texts))})
     assert aggregated.docs[-1][0].ent_iob_ != ""
+
+
+@pytest.mark.parametrize(("missed", "warned"), [(2, True), (60, False)], ids=["few", "many"])
+def test_a_source_that_seems_to_miss_few_spans_is_warned_of(
+    tmp_path: Path, recwarn: pytest.WarningsRecorder, missed: int, warned: bool
+) -> None:
+    names = [f"Na{'m' * (number % 9)}{chr(97 + number % 26)}e" for number in range(160)]
+    lines = [f"the O\nman O\nmet O\n{name} {'O' if n < missed else 'B-PER'}\n" for n, name in enumerate(names)]
+    texts = tmp_path / "texts.iob"
+    texts.write_text("\n".join(lines), encoding="utf8")
+    aggregate(spacy.blank("en"), texts, {"kb": parse_source(f"{texts},outside=unsure")})
+    messages = [str(warning.message) for warning in recwarn if "outside=unsure is for" in str(warning.message)]
+    assert len(messages) == warned
+    assert (
+        not warned or f"{texts}: outside=unsure is for sources that miss many spans. This one labels 9" in messages[0]
+    )
