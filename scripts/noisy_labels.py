@@ -1,6 +1,6 @@
 """Train on labels that a seed has spoilt, and on a few gold texts, by the commands of docs/labels-from-models.md.
 
-    CRFSEQ_DATA=... python scripts/noisy_labels.py [--only ROW ...] [--seeds 3] [--curve]
+    CRFSEQ_DATA=... python scripts/noisy_labels.py [--only ROW ...] [--seeds 3] [--curve] [--tokens]
 
 A text has up to five sentences of a document of CoNLL-2003.  Of 400 texts there are labels as a language model gives
 them: a fifth of the entities is missing, one in twenty has a wrong edge, and the scores of these are lower.  60 other
@@ -46,6 +46,8 @@ SURE, UNSURE = (8, 2), (3, 3)
 """Parameters of the beta distributions of the scores of right spans, with the mean 0.8, and of wrong ones, with 0.5."""
 CURVE, CURVE_SEED = ((100, 400, 1000), (20, 60, 200)), 100
 """Numbers of texts with labels of a model and with gold labels whose models are compared, and the seed."""
+CHARACTERS, INSTRUCTION = 4, 100
+"""Characters of English to a token of a language model, as a rule, and tokens that say what to do before each text."""
 
 
 class Size(NamedTuple):
@@ -237,6 +239,23 @@ def curve(data: Path) -> str:
     return table(["gold texts", "none", *map(str, CURVE[0])], lines, "rrrrr")
 
 
+def tokens(data: Path) -> str:
+    """Return a table of about how many tokens a language model reads and writes for the texts of the curve."""
+    lines = list[list[str]]()
+    texts = passages(corpus_file(data, "conll2003/eng.train"))
+    random.Random(CURVE_SEED).shuffle(texts)  # as `draw` does
+    for many in CURVE[0]:
+        asked, written = float(many * INSTRUCTION), 0.0
+        for text in texts[:many]:
+            words = [word for sentence in text for word, _ in sentence]
+            spans = decode_lenient([tag for sentence in text for _, tag in sentence])
+            entities = [{"text": " ".join(words[start:end]), "label": label} for start, end, label in spans]
+            asked += len(" ".join(words)) / CHARACTERS
+            written += len(json.dumps({"entities": entities})) / CHARACTERS
+        lines.append([f"{many:,}", f"{asked:,.0f}", f"{written:,.0f}"])
+    return table(["texts", "tokens read", "tokens written"], lines, "rrr")
+
+
 def report(seeds: list[int]) -> str:
     """Return a table of the rows that have figures of these seeds."""
     results, lines = load(RESULTS), list[list[str]]()
@@ -255,6 +274,7 @@ def noisy_labels(
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds.")] = 3,
     first: Annotated[int, typer.Option(min=0, help="First seed.")] = 0,
     of_sizes: Annotated[bool, typer.Option("--curve", help="Compare numbers of texts instead of rows.")] = False,
+    count: Annotated[bool, typer.Option("--tokens", help="Count the tokens of these texts instead.")] = False,
 ) -> None:
     """Train and score models of spoilt labels, and print a table."""
     if unknown := {*(only or ())} - {*ROWS}:
@@ -263,8 +283,8 @@ def noisy_labels(
         data = corpus_file(data_folder(), "conll2003").parent
     except Skip as missing:
         raise typer.BadParameter(f"{missing}.") from None
-    if of_sizes:
-        typer.echo(curve(data))
+    if of_sizes or count:
+        typer.echo(curve(data) if of_sizes else tokens(data))
         return
     chosen = [*range(first, first + seeds)]
     for row in only or ROWS:
