@@ -121,7 +121,7 @@ class DocPosterior:
         """The numbers of the predicted tags [T], and whether those of each sequence [N] are certainly the best."""
         method, exact = self._trained.method, np.ones(len(self.word_posterior.offsets) - 1, np.bool_)
         labels = self.word_posterior.decode(method.decoder, method.n_threads, exact)
-        if least := self._trained.cover:
+        if least := {label: share for label, share in self._trained.cover.items() if share < 1}:
             self._check_cover()
             groups, values = self.groups([*least]), np.array([*least.values()])
             labels = cover(self.word_posterior, labels, groups, values, method.decoder, method.n_threads)

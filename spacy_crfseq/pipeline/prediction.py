@@ -97,7 +97,8 @@ class Trained(NamedTuple):
     method (Method): Its decoder, threads and rules on occurrences.
     temperature (float): Divides the scores.
     calibration (Mapping): Curves of types of spans, "*" for those without their own, see `reliability.Curve`.
-    cover (Mapping): By type, the probability from which on a word is put into a span, see `inference.cover`.
+    cover (Mapping): By type, the probability from which on a word is put into a span, see `inference.cover`; with 1,
+        none is.
     vocab_in_use (VocabInUse): Where new words are looked up.
     lock (RLock): Held while tables of the encoder and of the weights grow, which threads share.
     """

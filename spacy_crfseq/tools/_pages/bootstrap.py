@@ -15,6 +15,7 @@ N texts, K counts, R samples; nan after a division by zero.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -85,6 +86,11 @@ def interval(
     value, least = score(table.sum(0)), ((1 - level) / 2) ** (1 / np.maximum(1, (~np.isnan(score(table))).sum(0)))
     low, high = np.where((low == 1) & (high == 1), least, low), np.where((low == 0) & (high == 0), 1 - least, high)
     return Interval(value, low, high)
+
+
+def fewest_texts(share: float, level: float = LEVEL) -> int:
+    """Return the number of texts without a mistake whose interval begins at a share above 0 and below 1, or higher."""
+    return math.ceil(math.log((1 - level) / 2) / math.log(share))
 
 
 def compare(

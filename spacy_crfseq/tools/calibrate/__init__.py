@@ -186,7 +186,7 @@ def _store(model: Path, folder: Path, results: dict[str, ComponentCalibration]) 
 
 
 class Recalls(NamedTuple):
-    """Thresholds for recall by label, and how many gold spans are covered before and after."""
+    """Thresholds for recall by label, 1 where none is needed, and how many gold spans are covered before and after."""
 
     thresholds: dict[str, float]
     before: SpanCoverage

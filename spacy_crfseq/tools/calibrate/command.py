@@ -130,7 +130,7 @@ def _print_component(say: Any, name: str, result: ComponentCalibration) -> None:
     header = "label", unit, "right", "mean", "", "ECE", "", "Brier", ""
     say.table(result.rows(), header=header, aligns=("l", *"rrrlrlrl"), divider=True)
     if recalls is not None:
-        names = ", ".join(f"{label} {share:g}" for label, share in recalls.thresholds.items())
+        names = ", ".join(f"{label} {share:g}" for label, share in recalls.thresholds.items() if share < 1)
         say.text(f"Thresholds for recall: {names or 'none is needed'}. Spans whose words are all in predicted spans:")
         rows = [
             [

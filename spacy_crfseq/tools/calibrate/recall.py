@@ -16,7 +16,7 @@ import numpy as np
 from ...errors import ConfigError, DataError, suggest
 from ...prf import Values
 from ...schemes import ANY, TagSpan
-from .._pages.bootstrap import interval
+from .._pages.bootstrap import fewest_texts, interval
 from .._pages.coverage import covered_share
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def fit_cover(
 
     answers (DocPosterior): The distribution of the texts, whose predicted labels are covered without a threshold.
     gold: Spans of each text.
-    A label whose predicted spans cover enough gets no threshold.
+    A label whose predicted spans cover enough gets 1, which adds no words.
     RAISES ConfigError: If there is no such label, or its spans cannot be covered.
     RAISES DataError: If the texts have no spans of a label, or too few.
     """
@@ -81,8 +81,7 @@ def fit_cover(
             raise DataError(f"{asked}: the file has no spans{of}. {hint}")
         texts, least = (np.array(values) for values in zip(*own, strict=True))
         threshold = _highest(texts, least, share, len(gold), asked)
-        if threshold < ROUNDED_DOWN:
-            thresholds[label] = float(f"{threshold:.4g}")
+        thresholds[label] = float(f"{threshold:.4g}") if threshold < ROUNDED_DOWN else 1.0
     return thresholds
 
 
@@ -101,14 +100,24 @@ def _highest(texts: Values, least: Values, share: float, n_texts: int, asked: st
     candidates = np.unique(least * ROUNDED_DOWN)[::-1]
     candidates = candidates[candidates >= LEAST]
     if not len(candidates) or low(candidates[-1]) < share:
-        hits = int((least >= LEAST).sum())
-        raise DataError(
-            f"{asked}: with the lowest possible threshold, {hits:,} of {len(least):,} spans of the file are "
-            f"covered, and the interval begins at {low(LEAST):.4f}. Ask for less, use a larger file, or train with "
-            "more texts."
-        )
+        raise DataError(f"{asked}: {_out_of_reach(texts, least, share, low(LEAST))}")
     first, last = 0, len(candidates) - 1  # the last one is low enough
     while first < last:
         middle = (first + last) // 2
         first, last = (first, middle) if low(candidates[middle]) >= share else (middle + 1, last)
     return float(candidates[last])
+
+
+def _out_of_reach(texts: Values, least: Values, share: float, low: float) -> str:
+    """Return why no threshold reaches a share, and what to do: with few texts, none would even without a mistake."""
+    hits, n_with_spans = int((least >= LEAST).sum()), len(np.unique(texts))
+    now = (
+        f"with the lowest possible threshold, {hits:,} of {len(least):,} spans of the file are covered, and the "
+        f"interval begins at {low:.4f}."
+    )
+    if (needed := fewest_texts(share)) > n_with_spans:
+        return (
+            f"{now} Even with all of them covered, it would take {needed:,} texts with such spans; the file has "
+            f"{n_with_spans:,}. Use a larger file, or ask for less."
+        )
+    return f"{now} Ask for less, use a larger file, or train with more texts."

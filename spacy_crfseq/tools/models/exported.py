@@ -79,7 +79,7 @@ def exported_model(pipe: CRFComponent, docs: Iterable[Doc], *, wapiti: bool) -> 
         attributes = _with_values(pipe, attributes, docs)
     # weights divided by the temperature have calibrated probabilities without one
     heat, allowed, notes = own.cfg["temperature"], own.labels.constraints, list[str]()
-    if own.cfg["cover"]:
+    if any(share < 1 for share in own.cfg["cover"].values()):
         notes.append("Thresholds for recall stay behind: a format of weights cannot say them")
     attributes, pairs = (weights._replace(values=weights.values / heat) for weights in (attributes, pairs))
     transitions, start, end = (

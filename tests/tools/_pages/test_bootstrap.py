@@ -12,7 +12,7 @@ from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.prf import rates as prf
 from spacy_crfseq.reliability import SMALLEST, Bin, calibration_error, log_losses, reliability
 from spacy_crfseq.tools._pages import bootstrap
-from spacy_crfseq.tools._pages.bootstrap import compare, interval, resampled
+from spacy_crfseq.tools._pages.bootstrap import compare, fewest_texts, interval, resampled
 from spacy_crfseq.tools._pages.calibration import calibration
 
 
@@ -200,3 +200,9 @@ def test_single_precision_may_reach_beyond_the_ends() -> None:
 def test_reliability_of_numbers_that_are_no_probabilities_is_refused(p: list[float], right: list[bool]) -> None:
     with pytest.raises(DataError, match="Probabilities"):
         reliability(p, right)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9, 0.95, 0.99])
+def test_the_fewest_texts_without_a_mistake_whose_interval_begins_at_a_share(share: float) -> None:
+    low = [interval(np.ones((n, 1)), lambda sums: sums[..., 0] / sums[..., 0]).low for n in range(2, 400)]
+    assert next(n for n, value in enumerate(low, 2) if value >= share) == fewest_texts(share)

@@ -86,12 +86,23 @@ def test_a_label_has_a_threshold_of_its_own(run: Run, model: Path, corpus: Corpu
     result = worked(run("calibrate", model, corpus.dev, "-f conll2003 --recall LOC=0.7 --recall PER=0.7"))
     assert re.search(r"Thresholds for recall: LOC 0\.\d+\. Spans whose words", result.stdout), "PER needs none"
     nlp = spacy.load(model)
-    assert helpers.pipe_of(nlp, "crf_ner").cfg["cover"].keys() == {"LOC"}
+    stored = helpers.pipe_of(nlp, "crf_ner").cfg["cover"]
+    assert stored["LOC"] < 1 == stored["PER"]
     shown = worked(run("evaluate", model, corpus.dev, "-f conll2003")).stdout
     assert re.search(r"covered +spans +% +95 % interval\n", shown)
     figures = json.loads(worked(run("calibrate", model, corpus.dev, "-f conll2003 --recall LOC=0.7 --json")).stdout)
     recall = figures["crf_ner"]["recall"]
     assert recall["after"]["labels"]["LOC"]["low"] >= 0.7 > recall["before"]["labels"]["LOC"]["low"]
+
+
+def test_a_recall_that_needs_no_threshold_is_shown_of_other_texts_and_changes_nothing(
+    run: Run, model: Path, corpus: Corpus
+) -> None:
+    before = covered_by(model, corpus.train)
+    worked(run("calibrate", model, corpus.dev, "-f conll2003 --recall 0.3"), "Thresholds for recall: none is needed.")
+    shown = worked(run("evaluate", model, corpus.train, "-f conll2003")).stdout
+    assert re.search(r"covered +spans +% +95 % interval\n", shown)
+    assert covered_by(model, corpus.train) == before
 
 
 def test_probabilities_of_spans_stay_the_same(model: Path) -> None:
@@ -153,6 +164,7 @@ def test_a_recall_that_no_threshold_reaches_is_refused_and_nothing_written(
     for options, message in (
         ("--recall PRE=0.9", "no label 'PRE'. Did you mean 'PER'?"),
         ("--recall 0.99999", "--recall 0.99999: with the lowest possible threshold, 51 of 51 spans"),
+        ("--recall 0.99999", "it would take 368,887 texts with such spans; the file has"),
         ("--recall PER=0.99999", "--recall PER=0.99999: with the lowest possible threshold, 23 of 23 spans"),
     ):
         refused(run("calibrate", model, corpus.dev, "-f conll2003", options), message)
