@@ -75,10 +75,13 @@ def near(name: str, choices: Iterable[str], least: float = 0.6) -> str | None:
     return short[matches[0]] if matches else None
 
 
-def suggest(name: str, choices: Iterable[str]) -> str:
-    """Return a sentence that lists the known names, after the one that is `near` if there is any."""
+def suggest(name: str, choices: Iterable[str], others: Iterable[str] = ()) -> str:
+    """Return a sentence that lists the known names, after the one that is `near` if there is any.
+
+    others (Iterable[str]): Names that may have been meant, too, and are not listed.
+    """
     names = sorted(choices)
-    meant = near(name, names)
+    meant = near(name, {*names, *others})
     hint = f"Did you mean {meant!r}? " if meant else ""
     return f"{hint}Known: {', '.join(names) or 'none'}."
 

@@ -120,9 +120,8 @@ def named_tags(names: Sequence[str], labels: Sequence[str], scheme: str | None, 
         if not row.any():
             row[:] = [type_ == name != "" for type_ in types]
         if not row.any():
-            raise ConfigError(
-                f"{where}: the component has no label {name!r}. {suggest(name, {*types, *labels} - {''})}"
-            )
+            hint = suggest(name, set(types) - {""} or labels, labels)
+            raise ConfigError(f"{where}: the component has no label {name!r}. {hint}")
     shared = np.flatnonzero(table.sum(0) > 1)
     if len(shared):
         both = [name for name, row in zip(names, table, strict=True) if row[shared[0]]]

@@ -1,5 +1,6 @@
 """Tag schemes: hand-written tables, round trips, and the array reading against the readable one."""
 
+import re
 from random import Random
 
 import numpy as np
@@ -18,6 +19,7 @@ from spacy_crfseq.schemes import (
     encode,
     find_invalid,
     may_follow,
+    named_tags,
     recoded,
     span_f1,
     spans_of,
@@ -313,3 +315,16 @@ def test_spans_are_counted_by_familiarity():
 )
 def test_only_tags_of_spans_have_types(labels: list[str], types: list[str]) -> None:
     assert types_in(labels) == types
+
+
+@pytest.mark.parametrize(
+    ("name", "scheme", "hint"),
+    [
+        ("PRE", "BILUO", "Did you mean 'PER'? Known: LOC, PER."),
+        ("B-PRE", "BILUO", "Did you mean 'B-PER'? Known: LOC, PER."),
+        ("B-PRE", "plain", "Did you mean 'B-PER'? Known: B-PER, O, U-LOC."),
+    ],
+)
+def test_a_name_that_is_no_label_gets_a_list_of_labels_alone(name: str, scheme: str, hint: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(f"no label {name!r}. {hint}")):
+        named_tags([name], ["O", "B-PER", "U-LOC"], scheme, "here")

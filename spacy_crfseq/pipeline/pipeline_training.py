@@ -378,11 +378,14 @@ def set_up_from(config: Config, say: Say = log) -> PipelineTraining:
     read_train, read_dev, portions = _corpora(nlp, filled, settings)
     last = max(nlp.pipe_names.index(name) for name in to_train)
     annotates = not set(settings["annotating_components"]).isdisjoint(nlp.pipe_names[:last])  # for one trained later
-    times = 2 if corpus_block(filled, "train_corpus").get("twice") else 1
+    block = corpus_block(filled, "train_corpus")
+    times, joined = 2 if block.get("twice") else 1, block.get("joined")
 
     def report(docs: int, tokens: int) -> None:
         twice = ", each twice" if times > 1 else ""
-        say("info", f"Encoded {count_of(docs // times, 'document')}, {count_of(tokens // times, 'token')}{twice}")
+        of_several = f"; some are of several sentences, since joined = {joined:g}" if joined else ""
+        size = f"{count_of(docs // times, 'document')}, {count_of(tokens // times, 'token')}"
+        say("info", f"Encoded {size}{twice}{of_several}")
 
     return PipelineTraining(
         nlp, settings, to_train, resumed, Corpus(read_train, annotates, report, portions), read_dev, say

@@ -618,6 +618,12 @@ def test_resume_without_a_checkpoint_is_refused(run: Run, train_on: Run, tmp_pat
     refused(train_on("fit", "crf_ner", args=["--resume"]), "no checkpoint", str(tmp_path / "out"), silent=False)
 
 
+def test_a_count_of_documents_says_that_sentences_are_joined(train_on: Run) -> None:
+    said = worked(train_on("fit", "crf_ner", args=["--patience 1 --corpora.train.joined 0.5"])).stdout
+    assert re.search(r"Encoded \d+ documents, 878 tokens; some are of several sentences, since joined = 0\.5\n", said)
+    assert "joined" not in worked(train_on("fit", "crf_ner", args=["--patience 1 --force"])).stdout
+
+
 def test_a_short_run_leaves_no_checkpoint(train_on: Run, tmp_path: Path) -> None:
     worked(train_on("fit", "crf_ner", args=["--patience 1"]))
     assert not (tmp_path / "out" / CHECKPOINT).exists()
