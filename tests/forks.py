@@ -18,7 +18,7 @@ from typing import Any, cast
 
 
 def start(arguments: Sequence[object], **settings: Any) -> subprocess.Popen[str]:
-    """Run ``python ARGUMENTS``, a file or what begins with -c, -m, or -W and a filter; return the process.
+    """Run ``python ARGUMENTS``, which begin with -c or -m, or -W and a filter before these; return the process.
 
     settings: Of `subprocess.Popen`.
     """
@@ -71,12 +71,8 @@ def _call(words: Sequence[str]) -> int:
         action, *_, module = f"{words[1]}:::".split(":")[:4]
         warnings.filterwarnings(cast(Any, action), module=module)
         words = words[2:]
+    option, program, *arguments = words
     try:
-        if not words[0].startswith("-"):
-            sys.argv = [*words]
-            runpy.run_path(words[0], run_name="__main__")
-            return 0
-        option, program, *arguments = words
         if option == "-m":
             sys.argv = [program, *arguments]
             runpy.run_module(program, run_name="__main__", alter_sys=True)
