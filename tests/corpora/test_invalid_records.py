@@ -239,6 +239,22 @@ def test_debug_data_counts_all_errors_and_fails_unless_they_are_left_out(run: Ru
     assert "left out (skip_invalid)" in result.stdout
 
 
+@pytest.mark.parametrize("as_dev", [False, True])
+@pytest.mark.parametrize("text", ["{}\n" * 2, '{"text": "Ada sings."}\n' * 2 + "{}\n", '{"text": "Ada sings."}\n'])
+def test_debug_data_fails_where_nothing_is_read_though_errors_are_left_out(
+    text: str, as_dev: bool, run: Run, tmp_path: Path
+) -> None:
+    path, good = tmp_path / "a.jsonl", tmp_path / "good.jsonl"
+    path.write_text(text, encoding="utf8")
+    good.write_text(f"{GOOD}\n", encoding="utf8")
+    files = [str(good), "--dev", str(path)] if as_dev else [str(path)]
+    result = run("debug-data", *files, "--skip-invalid")
+    assert result.exit_code == 1
+    assert f"FAIL {path}:" in result.stdout
+    assert "no annotated text" in result.stdout
+    assert "is left out (skip_invalid)" not in result.stdout
+
+
 @pytest.mark.parametrize("name", ["pos.conll", "weights.conll"])
 def test_debug_data_lists_values_of_columns_that_cannot_be_read(name: str, run: Run, make: Any) -> None:
     result = run("debug-data", str(make(name)), "--columns", f"word,{name.split('.')[0].rstrip('s')},ent"

@@ -190,7 +190,7 @@ def _named(texts: list[str]) -> dict[str, str]:
     named: dict[str, str] = {}
     for text in texts:
         name, sign, source = text.partition("=")
-        if not (name and sign and source):
+        if not (name and sign and source) or "," in name:  # else the name of the first setting is part of it
             raise ConfigError(f"--source {text}: give a name, an equals sign and a source, such as rules=rules.conll.")
         if name in named:
             raise ConfigError(f"--source {text}: {name!r} is given twice.")

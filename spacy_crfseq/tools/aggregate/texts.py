@@ -154,7 +154,10 @@ def _types(by_source: Mapping[str, SourceTags], gold: SourceTags | None, labels:
         raise DataError(f"No source has the label {strange[0]!r} to learn. {suggest(strange[0], has)}")
     types = list(labels) or sorted({name[2:] for source in by_source.values() for name in source.names[1:]})
     if gold and not labels and (strange := sorted(gold.labels.difference(types))):
-        raise DataError(f"Gold texts have the label {strange[0]!r}, but no source does. Name the labels to learn.")
+        raise DataError(
+            f"Gold texts have the label {strange[0]!r}, but no source does. {suggest(strange[0], types)} If a source "
+            f"has another name for it, give the source map=OTHER:{strange[0]}; else name the labels to learn."
+        )
     return types
 
 

@@ -206,7 +206,7 @@ def _look_at_file(
             findings.append(Finding("fail", str(wrong)))
         scored = [(file, own) for file, own in notes.items() if own.n_scored and not layout.spans.min_score]
         findings += [_of_scores(file, own) for file, own in scored]
-    return counts, errors, findings + _of_errors(path, layout, errors)
+    return counts, errors, findings + _of_errors(path, layout, errors, is_empty=not counts.lengths)
 
 
 def _of_scores(path: Path, notes: Notes) -> Finding:
@@ -221,11 +221,13 @@ def _of_scores(path: Path, notes: Notes) -> Finding:
     return Finding("warn", f"{text} {advice}")
 
 
-def _of_errors(path: Path, layout: Preset, errors: Unreadable) -> list[Finding]:
+def _of_errors(path: Path, layout: Preset, errors: Unreadable, *, is_empty: bool) -> list[Finding]:
     if not errors.count:
         return []
     text = f"{path}: {errors.count:,} lines cannot be read, listed above." if errors.count > 1 else errors.first[0]
     if layout.skip_invalid and not errors.n_ends:
+        if is_empty:
+            return [Finding("fail", f"{text} Without what cannot be read, no annotated text is left.")]
         return [Finding("warn", f"{text} What cannot be read is left out (skip_invalid).")]
     seems = guess(path) if layout.name != DOCBIN else None
     alike = seems is None or (seems.name, len(seems.columns)) == (layout.name, len(layout.columns))
