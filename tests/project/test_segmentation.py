@@ -80,3 +80,19 @@ def test_a_word_that_is_given_ends_where_it_is_said_to(folder: Path) -> None:
     result = [(span.start, span.end) for span in answers.spans()[0]]
     assert (3, 5) in result
     assert {end for _, end in result} >= {3, 5}
+
+
+def test_parts_of_speech_are_learned_with_the_words_by_the_options_of_the_page(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    options = read(DOCS / "segmentation.md").split("give `init-config` the options\n`")[1].split("`")[0]
+    for part in ("train", "dev"):
+        lines = Path(f"{part}.bmes").read_text(encoding="utf8").split("\n")
+        tagged = [f"{line}-{'PUNCT' if line.startswith('。') else 'WORD'}" if line else "" for line in lines]
+        Path(f"{part}.pos").write_text("\n".join(tagged), encoding="utf8")
+    command = f"init-config pos.cfg --lang zh --train train.pos --dev dev.pos {options}"
+    worked(invoke(*command.split()))
+    worked(invoke("fit", "pos.cfg", "--output", "pos"))
+    doc = spacy.load("pos/model-best")("我喜欢北京。")
+    assert [(span.text, span.label_) for span in doc.spans["chunks"]][-2:] == [("北京", "WORD"), ("。", "PUNCT")]
