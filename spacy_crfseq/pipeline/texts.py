@@ -17,8 +17,9 @@ from ..corpora import DOCBIN, PRESETS, TOKEN_COLUMNS, Preset, Sentence, check_fi
 from ..corpora.layouts import RAW, corpus_block
 from ..corpora.lines import FilePart, Invalid, OnError, checked, lines_of
 from ..corpora.paths import corpus_files, resolve
-from ..corpora.spans.json_values import json_records, no_text
-from ..errors import FormatError, count_of
+from ..corpora.spans.json_formats import text_of
+from ..corpora.spans.json_values import json_values
+from ..errors import DataError, FormatError, count_of
 from ..files import collecting, replacing
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def read_documents(
     if layout.name == DOCBIN:
         return _from_docbin(path)
     if layout.name == "jsonl":
-        return (_from_entry(path, record) for record in json_records(path, layout.encoding, stream))
+        return (_from_record(path, record) for record in json_values(path, layout.encoding, stream))
     if layout.name in RAW:
         lines = lines_of(path, layout.encoding, stream, returns=True)
         return (
@@ -149,13 +150,21 @@ def read_documents(
     return _from_sentences(read(path, layout, stream), join)
 
 
-def _from_entry(path: Path, record: tuple[int, dict[str, Any]] | FormatError) -> Document | FormatError:
+def _from_record(path: Path, record: tuple[int, Any] | FormatError) -> Document | FormatError:
     if isinstance(record, FormatError):
         return record
-    line, entry = record
-    if not isinstance(entry.get("text"), str):
-        return FormatError(path, line, no_text(entry))
-    return Document(line, entry["text"], entry=entry)
+    line, value = record
+    try:
+        text = text_of(value)
+    except DataError as error:
+        return FormatError(path, line, str(error))
+    if isinstance(value, dict) and "text" in value:
+        return Document(line, str(text), entry=value)
+    # what else an export has is not kept: its annotations would be read as those of the text that a command writes
+    kept = {key: value[key] for key in ("id", "meta") if key in value} if isinstance(value, dict) else {}
+    if isinstance(text, str):
+        return Document(line, text, entry=kept)
+    return Document(line, sentences=[Sentence(text, {}, None, line)], entry=kept)
 
 
 def _from_sentences(items: Iterator[Sentence | FormatError], join: bool) -> Iterator[Document | FormatError]:

@@ -1,6 +1,7 @@
 """Texts without labels: the layouts that TextReader takes, and what it refuses."""
 
 import gzip
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from spacy.tokens import DocBin
 
 from spacy_crfseq.errors import ConfigError, CrfError
 from spacy_crfseq.pipeline.readers import create_text_reader
+from tests.commands import Run, worked
 from tests.pipeline.helpers import SENTENCES, gold_doc
 
 
@@ -29,6 +31,39 @@ def test_every_layout_is_read(tmp_path: Path) -> None:
     )
     assert len(list(create_text_reader(tmp_path, limit=2)(nlp))) == 2
     assert len(list(create_text_reader(tmp_path / "a.txt", format="txt", encoding="latin-1")(nlp))) == 2
+
+
+OTHERS = [
+    ({"id": 7, "data": {"text": "Ada ran"}, "annotations": [{"result": []}]}, "Ada ran"),
+    ({"data": {"article": "Ada ran", "id": 3}}, "Ada ran"),
+    ({"fields": {"body": "Ada ran"}, "responses": {}}, "Ada ran"),
+    ({"content": "Ada ran", "annotator": 1, "label": []}, "Ada ran"),
+    ({"tokens": ["Ada", "ran"], "ner_tags": [1, 0]}, "Ada ran"),
+    ({"tokenized_text": ["Ada", "ran"], "ner": [[0, 0, "PER"]]}, "Ada ran"),
+    (["Ada ran", {"entities": [[0, 3, "PER"]]}], "Ada ran"),
+]
+"""Records of other formats than a text under "text", and their texts."""
+
+
+@pytest.mark.parametrize("as_list", [False, True])
+def test_records_of_any_format_are_texts_without_what_is_annotated(as_list: bool, tmp_path: Path) -> None:
+    path, lines = tmp_path / "a.jsonl", [json.dumps(record) for record, _ in OTHERS]
+    path.write_text(f"[{', '.join(lines)}]" if as_list else "\n".join(lines), encoding="utf8")
+    docs = [example.predicted for example in create_text_reader(path)(spacy.blank("en"))]
+    assert [doc.text.strip() for doc in docs] == [text for _, text in OTHERS]
+    assert not any(doc.has_annotation("ENT_IOB") for doc in docs)
+
+
+def test_what_tag_writes_of_an_export_are_its_own_spans(model: Path, run: Run, tmp_path: Path) -> None:
+    old = {"result": [{"value": {"start": 0, "end": 3, "labels": ["LOC"]}}]}
+    task = {"id": 7, "data": {"text": "Anna lives in New York ."}, "annotations": [old]}
+    (tmp_path / "tasks.json").write_text(json.dumps([task]), encoding="utf8")
+    out = tmp_path / "out.jsonl"
+    assert worked(run("tag", model, tmp_path / "tasks.json", "--output", out))
+    (record,) = map(json.loads, out.read_text(encoding="utf8").splitlines())
+    assert record["id"] == 7
+    assert record["text"] == task["data"]["text"]
+    assert not {"data", "annotations"} & record.keys()
 
 
 @pytest.fixture(scope="module")

@@ -78,6 +78,27 @@ def annotated(value: Any, columns: TagColumns) -> Annotated:
     return read(entry, columns)._replace(weight=_weight(entry), keys=_keys_of(entry))
 
 
+def text_of(value: Any) -> str | list[str]:
+    """Return the text of a record of any format, annotated or not, or its words where there is no text.
+
+    RAISES DataError: If there is neither.
+    """
+    if is_pair(value):
+        return str(value[0])
+    if not isinstance(value, dict):
+        raise DataError(no_text(value))
+    if isinstance(value.get("text"), str):
+        return str(value["text"])
+    if (words := _words_of(value)) is not None:
+        return words[1]
+    if is_cas(value):
+        return of_cas(value).text
+    of_tool = next((value[key] for key in ("data", "fields") if isinstance(value.get(key), dict)), None)
+    if of_tool is None and "annotation_id" not in value and "annotator" not in value:
+        raise DataError(no_text(value))
+    return _named_text_of(value if of_tool is None else of_tool)
+
+
 def _keys_of(entry: Mapping[str, Any]) -> dict[str, str]:
     """Return the names and numbers in a record, and in what tools keep of a task: "meta" or "data"."""
     kept = [value for key in ("meta", "data") if isinstance(value := entry.get(key), dict)]
