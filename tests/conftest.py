@@ -41,7 +41,7 @@ COMPILING = (
 )
 """Groups of tests that compile many kernels, most of them the same within a group.
 
-Of two processes, one runs all of them, which is two fifths of the work, so that no kernel is compiled in both.
+Of two processes, one runs all of them, which is two fifths of the work, so that few kernels are compiled in both.
 """
 ORDER = (
     *chain.from_iterable(COMPILING),
