@@ -168,10 +168,13 @@ class LinearChainCRF:
         threshold 0 the scores of every text stay the same.  Features are in the order of templates and keys, in which
         their differences are small, and take the least space.  A model with a potential that needs all features, such
         as the kernel perceptron's, is returned as it is.
-        bits (int | None): Before that, round all parameters to multiples of 1 / 2**bits, which take less space.
+        bits (int | None): Before that, round the weights to multiples of 1 / 2**bits, which take less space; those of
+            added potentials stay.
         """
         if bits is not None:
-            return self.at(np.ldexp(np.rint(np.ldexp(self.theta, bits)), -bits)).compact(threshold)
+            theta, n = self.theta.copy(), self.layout.size
+            theta[:n] = np.ldexp(np.rint(np.ldexp(theta[:n], bits)), -bits)
+            return self.at(theta).compact(threshold)
         kept = np.abs(self.theta[: self.layout.size]) > threshold
         for rows, part in zip((self.layout.unigrams, self.layout.bigrams), self.layout.views(kept), strict=False):
             if isinstance(rows, DenseRows):

@@ -76,14 +76,15 @@ class Votes(NamedTuple):
         ptr = np.append(0, np.cumsum(kept))[self.ptr].astype(np.int64)
         return self._replace(ptr=ptr, sources=self.sources[kept], labels=self.labels[kept])
 
-    def repeated(self, words: Sequence[str], outside: Bools, gold: Ints | None = None) -> Bools:
+    def repeated(self, words: Sequence[str], outside: Bools, begins: Bools, gold: Ints | None = None) -> Bools:
         """Return the votes [V] for labels that a list or rule gives a word again and again, but nobody else does.
 
         For a label model, votes are independent, so that it would take "El" 300 times for a place if a list has it, and
         believe that others have missed 300 places.  Who says nothing outside of spans has decided on the word once.
+        A span of several tokens is returned as a whole, or not at all.
 
         words (Sequence[str]): [T].
-        outside (Bools): [L] the labels of tokens in no span.
+        outside, begins (Bools): [L] the labels of tokens in no span, and those that may begin a span.
         gold (Ints | None): [T] true labels, negative where unknown, which count as those of one more source.
         """
         tokens, in_span = self.tokens, ~outside[self.labels]
@@ -100,8 +101,21 @@ class Votes(NamedTuple):
         n_supported, n_alone = np.bincount(groups, supported), np.bincount(groups, alone)
         once = (n_alone >= REPEATED) & (n_supported <= SUPPORTED * (n_alone + n_supported))
         result = np.zeros(len(tokens), np.bool_)
-        result[chosen] = once[groups]
+        result[chosen] = self._whole_spans(chosen, once[groups], begins)
         return result
+
+    def _whole_spans(self, chosen: NDArray[np.intp], marked: Bools, begins: Bools) -> Bools:
+        """Return the marks of some votes without those of spans that are marked in part."""
+        tokens, sources = self.tokens[chosen], self.sources[chosen]
+        order = np.lexsort((tokens, sources))
+        goes_on = (
+            (np.diff(tokens[order]) == 1) & (np.diff(sources[order]) == 0) & ~begins[self.labels[chosen][order][1:]]
+        )
+        spans = np.cumsum(np.append(np.zeros(min(1, len(order)), np.int64), ~goes_on))
+        is_whole = np.bincount(spans, ~marked[order]) == 0
+        result = np.zeros(len(chosen), np.bool_)
+        result[order] = is_whole[spans]
+        return result & marked
 
     def _denied(self, chosen: NDArray[np.intp], outside: Bools) -> Bools:
         """Return at which of some votes a source that has their label has one of those marked in `outside` [V]."""

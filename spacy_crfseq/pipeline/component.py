@@ -430,7 +430,8 @@ class CRFComponent(TrainablePipe):
         With 0, predictions stay the same.  Further training, as by `fit`, works on the remaining weights.
 
         bits (int | None): First round all weights to multiples of 1 / 2**bits, which take less space in a file.
-        RAISES ConfigError: If the threshold or `bits` is negative, or no weight of a feature exceeds the threshold.
+        RAISES ConfigError: If the threshold is negative, `bits` is not from 0 to 30, or no weight of a feature exceeds
+            the threshold.
         """
         before = self.size
         self.doc_model.prune(threshold, bits)

@@ -33,6 +33,9 @@ from .prediction import DocColumns, DocReader, Trained, VocabInUse, lexeme_reade
 from .settings import Method
 from .tasks import Annotation
 
+MOST_BITS = 30
+"""Bits of rounded weights after the binary point; those of float32 have fewer."""
+
 
 class WeightsInTraining(Protocol):
     """Weights that a training changes in steps, between which the model predicts.
@@ -324,6 +327,8 @@ class DocModel:
 
     def prune(self, threshold: float, bits: int | None) -> None:
         """Drop weights up to a threshold, and features without any other, see `CRFComponent.prune`."""
+        if bits is not None and not 0 <= bits <= MOST_BITS:
+            raise ConfigError(f"Component {self.name!r}: bits must be from 0 to {MOST_BITS}, but {bits} was given.")
         with self.lock:
             crf = self.crf
             compact = crf.compact(threshold, bits)

@@ -104,5 +104,6 @@ def sourced_texts(docs: Sequence[Doc]) -> SourcedTexts | None:
     notes = (doc.spans[name].attrs.get(LABEL_MODEL) for doc, of_doc in zip(docs, said, strict=True) for name in of_doc)
     method = next((MethodSettings(*note) for note in notes if note is not None), MethodSettings())
     words = [token.text for doc in docs for token in doc]
-    believed = votes.without(votes.repeated(words, np.arange(len(tags)) == 0))
+    rules = transition_table(tags, SCHEME)
+    believed = votes.without(votes.repeated(words, rules.outside, rules.start))
     return SourcedTexts(believed, tuple(tags), method)

@@ -158,7 +158,7 @@ def _from_record(path: Path, record: tuple[int, Any] | FormatError) -> Document 
         text = text_of(value)
     except DataError as error:
         return FormatError(path, line, str(error))
-    if isinstance(value, dict) and "text" in value:
+    if isinstance(value, dict) and isinstance(value.get("text"), str):
         return Document(line, str(text), entry=value)
     # what else an export has is not kept: its annotations would be read as those of the text that a command writes
     kept = {key: value[key] for key in ("id", "meta") if key in value} if isinstance(value, dict) else {}

@@ -90,6 +90,22 @@ NO_DEV = (
 )
 
 
+@contextmanager
+def _restored_on_failure(model: DocModel) -> Iterator[None]:
+    """Put back what attributes and the decoder of a trained model have learned if an initialization of it fails."""
+    seen = {name: set(words) for name, words in model.seen.items()}
+    decoder = model.method.decoder
+    state = decoder.to_state() if isinstance(decoder, LearnedDecoder) else None
+    try:
+        yield
+    except BaseException:
+        model.forget()
+        model.see(seen)
+        if isinstance(decoder, LearnedDecoder):
+            decoder.from_state(state)
+        raise
+
+
 class Training:
     """Trains the model of a component: at once, or in the steps of spaCy.
 
@@ -153,6 +169,16 @@ class Training:
         terms: Mapping[str, Texts] | None = None,
     ) -> None:
         """Collect labels and features, and begin with weights of zero; see `CRFComponent.initialize`."""
+        with _restored_on_failure(self.model):
+            self._initialize(get_examples, labels, nlp, terms)
+
+    def _initialize(
+        self,
+        get_examples: Callable[[], Iterable[Example]],
+        labels: Sequence[str] | None,
+        nlp: Language | None,
+        terms: Mapping[str, Texts] | None,
+    ) -> None:
         model, settings = self.model, {} if nlp is None else nlp.config.interpolate().get("training") or {}
         self.plan = self.plan._replace(seed=settings.get("seed"), streamed=settings.get("max_epochs") == -1)
         if isinstance(model.method.features, TemplateFile):

@@ -40,6 +40,8 @@ OTHERS = [
     ({"content": "Ada ran", "annotator": 1, "label": []}, "Ada ran"),
     ({"tokens": ["Ada", "ran"], "ner_tags": [1, 0]}, "Ada ran"),
     ({"tokenized_text": ["Ada", "ran"], "ner": [[0, 0, "PER"]]}, "Ada ran"),
+    ({"text": None, "tokens": ["Ada", "ran"]}, "Ada ran"),
+    ({"text": None, "data": {"text": "Ada ran"}}, "Ada ran"),
     (["Ada ran", {"entities": [[0, 3, "PER"]]}], "Ada ran"),
 ]
 """Records of other formats than a text under "text", and their texts."""

@@ -76,6 +76,15 @@ def test_rounded_weights_are_multiples_and_the_others_stay(factory: str, support
     np.testing.assert_array_equal(pipe_of(again).crf.theta, theta)
 
 
+@pytest.mark.parametrize("bits", [-1, 31, 200])
+def test_bits_that_no_weight_can_have_are_refused(factory: str, bits: int) -> None:
+    pipe = pipe_of(trained(factory))
+    before = pipe.crf.theta.copy()
+    with pytest.raises(ConfigError, match=f"bits must be from 0 to 30, but {bits} was given"):
+        pipe.prune(bits=bits)
+    np.testing.assert_array_equal(pipe.crf.theta, before)
+
+
 def rows_of(pipe: Any) -> list[tuple[tuple[int, int], np.ndarray]]:
     """Return the weights of each feature by block and key, 0 where it has none."""
     rows = []

@@ -1,12 +1,13 @@
 """Word classes of which a model keeps those of words in training texts, whenever these are read."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from spacy.language import Language
+from spacy.training import Example
 
 from spacy_crfseq.pipeline.component import CRFComponent
 from tests.pipeline.helpers import LBFGS, SENTENCES, blank, examples, initialize, inputs, pipe_of, registered
@@ -29,7 +30,9 @@ def settings(tmp_path: Path) -> dict[str, Any]:
 
 def kept(nlp: Language, settings: dict[str, Any]) -> set[str]:
     """Return the words whose classes a pipeline has, those of its file, by which it predicts as it does itself."""
-    stored = blank(**settings).from_bytes(nlp.to_bytes())
+    stored = blank(**settings, decoder=nlp.config["components"][nlp.pipe_names[0]]["decoder"]).from_bytes(
+        nlp.to_bytes()
+    )
     own, other = (pipe_of(some).method.attributes["classes"] for some in (nlp, stored))
     words = {word for word in WORDS | OTHERS if other.class_of(word) is not None}
     assert words == {word for word in WORDS | OTHERS if own.class_of(word) is not None}
@@ -85,3 +88,21 @@ def test_words_come_with_texts_that_another_pipeline_has_read_and_with_a_source(
     pipe_of(third).start_from(pipe_of(first))
     initialize(third, examples(third)[:3], fit=True)
     assert kept(third, settings) == WORDS
+
+
+def test_a_failed_initialization_leaves_words_and_the_expected_f1_of_the_trained_model(
+    settings: dict[str, Any],
+) -> None:
+    def broken() -> Iterator[Example]:
+        yield from examples(nlp)[:3]
+        raise OSError("the disk is gone")
+
+    nlp = blank(**settings, decoder=registered("decoders", "MaxExpectedF1"))
+    initialize(nlp, examples(nlp), fit=True)
+    decoder = pipe_of(nlp).method.decoder
+    decoder.from_state({**decoder.to_state(), "expected_f": 0.4})
+    state = decoder.to_state()
+    with pytest.raises(OSError, match="the disk is gone"):
+        pipe_of(nlp).initialize(broken, nlp=nlp)
+    assert kept(nlp, settings) == WORDS
+    assert decoder.to_state() == state

@@ -123,7 +123,7 @@ def aggregate(
     if not votes.labels.any():
         raise DataError("No source has labelled a span" + (" with these labels." if labels else "."))
     rules = transition_table(tags, SCHEME)
-    repeated = votes.repeated(given.words, rules.outside, gold_numbers)
+    repeated = votes.repeated(given.words, rules.outside, rules.start, gold_numbers)
     believed = votes.without(repeated)
     model = (method or HiddenMarkov())(believed, rules, gold_numbers)
     groups = np.array([0, *(place for place in range(1, len(types) + 1) for _ in "BILU")], np.int32)

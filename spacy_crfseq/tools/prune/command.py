@@ -12,9 +12,6 @@ from ...cli.app import command
 from ...cli.console import printer
 from . import prune
 
-MOST_BITS = 30
-"""Weights in float32 have fewer."""
-
 
 @command("prune", "Use")
 def prune_cli(
@@ -25,7 +22,7 @@ def prune_cli(
     ] = 0.0,
     bits: Annotated[
         int | None,
-        typer.Option("--bits", "-b", min=0, max=MOST_BITS, help="Bits that weights keep after the binary point"),
+        typer.Option("--bits", "-b", min=0, help="Bits that weights keep after the binary point"),
     ] = None,
     component: options.Components = None,
     force: options.Force = False,

@@ -77,7 +77,7 @@ def repeated(rows: list[list[int]], words: str, **settings: Any) -> list[str]:
     """Return the sources and words of votes that repeat a decision."""
     table, knows = np.array(rows), settings.pop("knows", None)
     votes = votes_of_table(table, [0, table.shape[1]], ["model", "list", "rule"][: len(rows)], 3, knows)
-    dropped = votes.repeated(words.split(), OUTSIDE, **settings)
+    dropped = votes.repeated(words.split(), OUTSIDE, settings.pop("begins", ~OUTSIDE), **settings)
     assert votes.without(dropped).n_tokens == votes.n_tokens
     where = zip(votes.sources[dropped].tolist(), votes.tokens[dropped].tolist(), strict=True)
     return sorted({f"{votes.names[source]} {words.split()[token]}" for source, token in where})
@@ -93,6 +93,13 @@ def test_labels_that_a_list_gives_a_word_again_and_again_against_others_are_one_
     assert repeated([model, lists, [2, ABSTAIN] * 20], words) == []  # a rule says a span, too
     assert repeated([model, [1, 1] * 10 + [2, 1] * 10], words) == ["list El"]
     assert repeated([[0, 0] * 20, lists], words, knows=[[True, False, True], [True] * 3]) == []  # without the label
+
+
+def test_names_of_several_words_of_which_one_is_repeated_stay_as_they_are() -> None:
+    words = " ".join(f"New X{i}" for i in range(20))
+    begins = np.array([False, True, False])  # 2 goes on with the name that 1 begins
+    assert repeated([[0, 0] * 20, [1, 2] * 20], words, begins=begins) == []
+    assert repeated([[0, 0] * 20, [1, 2] * 20], "New York " * 20, begins=begins) == ["list New", "list York"]
 
 
 @pytest.mark.parametrize(("true", "expected"), [(1, []), (0, ["list El"])])
