@@ -81,7 +81,7 @@ class Votes(NamedTuple):
 
         For a label model, votes are independent, so that it would take "El" 300 times for a place if a list has it, and
         believe that others have missed 300 places.  Who says nothing outside of spans has decided on the word once.
-        A span of several tokens is returned as a whole, or not at all.
+        A span of several tokens is returned as a whole if one of its words is such a decision.
 
         words (Sequence[str]): [T].
         outside, begins (Bools): [L] the labels of tokens in no span, and those that may begin a span.
@@ -105,17 +105,17 @@ class Votes(NamedTuple):
         return result
 
     def _whole_spans(self, chosen: NDArray[np.intp], marked: Bools, begins: Bools) -> Bools:
-        """Return the marks of some votes without those of spans that are marked in part."""
+        """Return which of some votes belong to a span with a mark."""
         tokens, sources = self.tokens[chosen], self.sources[chosen]
         order = np.lexsort((tokens, sources))
         goes_on = (
             (np.diff(tokens[order]) == 1) & (np.diff(sources[order]) == 0) & ~begins[self.labels[chosen][order][1:]]
         )
         spans = np.cumsum(np.append(np.zeros(min(1, len(order)), np.int64), ~goes_on))
-        is_whole = np.bincount(spans, ~marked[order]) == 0
+        has_mark = np.bincount(spans, marked[order]) > 0
         result = np.zeros(len(chosen), np.bool_)
-        result[order] = is_whole[spans]
-        return result & marked
+        result[order] = has_mark[spans]
+        return result
 
     def _denied(self, chosen: NDArray[np.intp], outside: Bools) -> Bools:
         """Return at which of some votes a source that has their label has one of those marked in `outside` [V]."""

@@ -95,10 +95,12 @@ def test_labels_that_a_list_gives_a_word_again_and_again_against_others_are_one_
     assert repeated([[0, 0] * 20, lists], words, knows=[[True, False, True], [True] * 3]) == []  # without the label
 
 
-def test_names_of_several_words_of_which_one_is_repeated_stay_as_they_are() -> None:
+def test_names_of_several_words_go_as_a_whole() -> None:
     words = " ".join(f"New X{i}" for i in range(20))
     begins = np.array([False, True, False])  # 2 goes on with the name that 1 begins
-    assert repeated([[0, 0] * 20, [1, 2] * 20], words, begins=begins) == []
+    new = [f"list X{i}" for i in range(20)]
+    assert repeated([[0, 0] * 20, [1, 2] * 20], words, begins=begins) == ["list New", *sorted(new)]
+    assert repeated([[0, 0] * 20, [1, 2] * 3 + [ABSTAIN, 1] * 17], words, begins=begins) == []
     assert repeated([[0, 0] * 20, [1, 2] * 20], "New York " * 20, begins=begins) == ["list New", "list York"]
 
 
