@@ -116,6 +116,14 @@ def find_layout(
     return FoundLayout(said.encoded(guessed) or guessed, guessed=True)
 
 
+def end_alike(train: Path, dev: Path) -> bool:
+    """Return whether the files of a training and a dev corpus have endings of one layout, or of none.
+
+    RAISES ConfigError: As of `corpus_files`.
+    """
+    return len({layout_by_ending(path) for path in (*corpus_files(train)[:1], *corpus_files(dev))}) == 1
+
+
 def _check_kinds(files: Sequence[Path]) -> None:
     """RAISES ConfigError: If files have endings of several layouts, or not all of them do."""
     kinds = {layout_by_ending(Path(file.name.removesuffix(ZIPPED)), TEXTS) or "": file for file in reversed(files)}

@@ -38,10 +38,11 @@ _TOOL_KEYS = frozenset({"created_at", "updated_at", "annotator", "unique_id", "l
 
 
 class Format(NamedTuple):
-    """A way in which records are written: how to recognise it, and how to read it."""
+    """A way in which records are written: how to recognise it, to read it, and to read its text or words alone."""
 
     fits: Callable[[Mapping[str, Any]], bool]
     read: Callable[[Mapping[str, Any], TagColumns], Annotated]
+    text: Callable[[Mapping[str, Any]], str | list[str]]
 
 
 def read_json(path: Path, encoding: str) -> Iterator[Item]:
@@ -89,14 +90,7 @@ def text_of(value: Any) -> str | list[str]:
         raise DataError(no_text(value))
     if isinstance(value.get("text"), str):
         return str(value["text"])
-    if (words := _words_of(value)) is not None:
-        return words[1]
-    if is_cas(value):
-        return of_cas(value).text
-    of_tool = next((value[key] for key in ("data", "fields") if isinstance(value.get(key), dict)), None)
-    if of_tool is None and "annotation_id" not in value and "annotator" not in value:
-        raise DataError(no_text(value))
-    return _named_text_of(value if of_tool is None else of_tool)
+    return next(format.text for format in FORMATS if format.fits(value))(value)
 
 
 def _keys_of(entry: Mapping[str, Any]) -> dict[str, str]:
@@ -318,12 +312,16 @@ def _of_words(entry: Mapping[str, Any], columns: TagColumns) -> Annotated:
 
 
 FORMATS = (
-    Format(is_cas, lambda entry, _: of_cas(entry)),
-    Format(lambda entry: isinstance(entry.get("data"), dict), _of_label_studio),
-    Format(lambda entry: isinstance(entry.get("fields"), dict), _of_argilla),
-    Format(lambda entry: "annotation_id" in entry or "annotator" in entry, _of_json_min),
-    Format(lambda entry: "answer" in entry, _of_prodigy),
-    Format(lambda entry: _words_of(entry) is not None, _of_words),
-    Format(lambda _: True, _of_spans),
+    Format(is_cas, lambda entry, _: of_cas(entry), lambda entry: of_cas(entry).text),
+    Format(
+        lambda entry: isinstance(entry.get("data"), dict), _of_label_studio, lambda entry: _named_text_of(entry["data"])
+    ),
+    Format(
+        lambda entry: isinstance(entry.get("fields"), dict), _of_argilla, lambda entry: _named_text_of(entry["fields"])
+    ),
+    Format(lambda entry: "annotation_id" in entry or "annotator" in entry, _of_json_min, _named_text_of),
+    Format(lambda entry: "answer" in entry, _of_prodigy, _text_of),
+    Format(lambda entry: _words_of(entry) is not None, _of_words, lambda entry: (_words_of(entry) or ("", []))[1]),
+    Format(lambda _: True, _of_spans, _text_of),
 )
 """The formats of records; the first that fits reads one."""

@@ -15,6 +15,7 @@ from typing import Any
 
 from ...cli.inputs import show_layout
 from ...corpora import DOCBIN, SPAN_COLUMNS, Preset, guess, layouts
+from ...corpora.guessing import end_alike
 from ...corpora.layouts import Format
 from ...corpora.paths import corpus_files
 from ...corpora.spans import DOUBTFUL, Notes, without_scores
@@ -147,8 +148,7 @@ def _layout_of_dev(dev: Path, train: Path, of_train: Preset, layout: Format, rea
         own = _layout_of(dev, layout, configured)
         is_ruled = own.spans is not None and configured.spans is not None
         return own._replace(spans=configured.spans) if is_ruled else own.complete
-    endings = {layouts.layout_by_ending(path) for path in (*corpus_files(train)[:1], *corpus_files(dev))}
-    return (of_train if len(endings) == 1 else _layout_of(dev, layout, None)).complete
+    return (of_train if end_alike(train, dev) else _layout_of(dev, layout, None)).complete
 
 
 def _look_at_files(

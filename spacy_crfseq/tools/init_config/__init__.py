@@ -37,7 +37,7 @@ from ... import processes
 from ...cli.console import printer
 from ...corpora import DOCBIN, SPAN_COLUMNS, Preset, Sentence, guess, layouts
 from ...corpora.columns import MISSING_ENTITY
-from ...corpora.guessing import find_layout, with_scheme
+from ...corpora.guessing import end_alike, find_layout, with_scheme
 from ...corpora.layouts import read_spans
 from ...corpora.outputs import STDOUT, check_output_file, locked
 from ...corpora.paths import corpus_files, resolve_all
@@ -186,7 +186,7 @@ def _layout_of_dev(layout: Preset, train: Path, dev: Path) -> Preset | None:
     RAISES ConfigError: If it has another layout that cannot stand next to it.
     RAISES FormatError: If it cannot be found out.
     """
-    if len({layouts.layout_by_ending(path) for path in (*corpus_files(train)[:1], *corpus_files(dev))}) == 1:
+    if end_alike(train, dev):
         return None
     own = _layout(dev, None)._replace(skip_invalid=layout.skip_invalid)
     if _kind(own) == _kind(layout):
