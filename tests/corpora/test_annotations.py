@@ -11,7 +11,7 @@ import spacy
 
 from spacy_crfseq.corpora.spans import Notes, SpanRules, read_annotations
 from spacy_crfseq.errors import ConfigError, FormatError
-from spacy_crfseq.pipeline.readers import create_annotation_reader, create_conll_reader
+from spacy_crfseq.pipeline.readers import create_annotation_reader, create_conll_reader, create_text_reader
 from tests.commands import Corpus, Run, worked
 
 TEXT = "Ada met Bo in New York."
@@ -76,6 +76,60 @@ def tokens(text: str) -> tuple[list[str], list[bool]]:
 
 def read(folder: Path, *records: Any, notes: Notes | None = None) -> list[list[str]]:
     return [s.columns["ent"] for s in read_annotations(write(folder, *records), tokens, notes)]
+
+
+def html(text: str, *spans: tuple[int, int, str, str], key: str = "hypertextlabels") -> dict[str, Any]:
+    """Return a task whose text is HTML; spans are in the text between tags, with a text as the page shows it."""
+    values = [
+        {"start": "/p[1]/text()[1]", "end": "/p[1]/text()[1]", "startOffset": 0, "endOffset": 1, "text": shown,
+         "globalOffsets": {"start": start, "end": end}, key: [label]} for start, end, label, shown in spans
+    ]  # fmt: skip
+    return {"data": {"html": text}, "annotations": [{"result": [{"type": key, "value": value} for value in values]}]}
+
+
+HEAD = "<!DOCTYPE html>\n<html><head><title>No text</title></head>\n"
+ADA, BO, NEW_YORK = (0, 3, "PER", "Ada"), (8, 10, "PER", "Bo"), (14, 22, "LOC", "New York")
+
+
+@pytest.mark.parametrize(
+    ("task", "words", "tags"),
+    [
+        (html("<p><b>Ada</b> met<br>Bo in New York.</p>", ADA, BO, NEW_YORK), "Ada met Bo in New York .", TAGS),
+        (html("<b>Ada</b> met <i>Bo</i> in New<br/>York.", ADA, BO, (14, 22, "LOC", "New\\nYork"), key="labels"),
+         "Ada met Bo in New York .", TAGS),
+        (html("<td>Ada</td><td>met</td> <td>Bo</td><p>&#65;l</p>", (0, 3, "PER", "Ada"), (7, 9, "PER", "Bo"),
+              (9, 11, "PER", "Al")), "Ada met Bo Al", ["B-PER", "O", "B-PER", "B-PER"]),
+        (html("AT&amp;T met Bo", (9, 11, "PER", "Bo")), "AT&T met Bo", ["O", "O", "B-PER"]),
+        (html(f"{HEAD}<body><p>Ada</p><script>if (a < b) run()</script>\r\n<p>met Bo</p></body>", ADA,
+              (24, 26, "PER", "Bo")), "Ada met Bo", ["B-PER", "O", "B-PER"]),
+        (html("<p>\U0001f600</p><p>Bo</p>", (2, 4, "PER", "Bo")), "\U0001f600 Bo", ["O", "B-PER"]),
+        (html("<p>Nobody</p>here"), "Nobody here", ["O", "O"]),
+        (studio("<b> met Bo", [(8, 10, "PER")]), "< b > met Bo", ["O", "O", "O", "O", "B-PER"]),
+        (json_min("1 < 2 and 3 > 2", []), "1 < 2 and 3 > 2", ["O"] * 7),
+    ],
+)  # fmt: skip
+def test_spans_in_html_are_in_the_text_between_its_tags(
+    task: dict[str, Any], words: str, tags: list[str], tmp_path: Path
+) -> None:
+    notes, path = Notes(), write(tmp_path, task)
+    (sentence,) = read_annotations(path, tokens, notes)
+    visible = [i for i, word in enumerate(sentence.words) if not word.isspace()]
+    assert " ".join(sentence.words[i] for i in visible) == words
+    assert [sentence.columns["ent"][i] for i in visible] == tags
+    assert not notes.spans
+    (example,) = create_text_reader(path)(ENGLISH)
+    assert "".join(example.predicted.text.split()) == "".join(words.split())
+
+
+def test_spans_in_html_that_have_paths_alone_are_looked_up_or_refused(tmp_path: Path) -> None:
+    task = html("<p>Ada</p><p>met Bo</p>", ADA, BO)
+    for region in task["annotations"][0]["result"]:
+        del region["value"]["globalOffsets"]
+    path = write(tmp_path, task)
+    with pytest.raises(FormatError, match=r"positions are missing: .*--match all"):
+        list(read_annotations(path, tokens))
+    (sentence,) = read_annotations(path, tokens, rules=SpanRules(match="all"))
+    assert [tag for tag in sentence.columns["ent"] if tag != "O"] == ["B-PER", "B-PER"]
 
 
 @pytest.mark.parametrize("array", [False, True])
@@ -274,6 +328,8 @@ def test_spans_that_do_not_fit_are_missing_and_reported(
         (prodigy(TEXT, [("0", 3, "PER")]), "but found {'start': '0'"),
         ({"data": {"text": TEXT}, "annotations": [{"result": [{"value": {"hypertextlabels": ["PER"]}}]}]},
          "of HTML cannot be learnt"),
+        ({"data": {"text": TEXT}, "annotations": [{"result": [{"value": {"paragraphlabels": ["PER"]}}]}]},
+         "turns of a dialogue"),
         ({"data": {"text": TEXT}, "annotations": 5}, "expected a list"),
         (prodigy(TEXT, [], answer=["accept"]) | {"spans": 3}, "expected a list"),
         ([1], "expected an object"),

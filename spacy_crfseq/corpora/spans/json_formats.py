@@ -13,16 +13,16 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from html.parser import HTMLParser
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...errors import DataError, FormatError
+from .html_text import HtmlText, begins_as_html
 from .inception import is_cas, of_cas
 from .json_values import is_pair, json_values, no_text
 from .records import Annotated, CharSpan, Item, Skipped, SkippedError
-from .span_values import LABELS, STARTS, listed, spans_of, token_spans
+from .span_values import ENDS, LABELS, STARTS, listed, spans_of, token_spans
 from .tagged import TagColumns
 
 SPANS = ("label", "labels", "entities", "ents", "annotation", "annotations", "ner")
@@ -193,59 +193,92 @@ def _named_text_of(data: Mapping[str, Any]) -> str:
 
 
 def _of_label_studio(task: Mapping[str, Any], _: TagColumns) -> Annotated:
-    annotations, predictions = (
-        [item for key in keys for item in listed(task, key) if isinstance(item, dict)]
-        for keys in (("annotations", "completions"), ("predictions",))
-    )
+    annotations, predictions = _annotations_of(task), _dicts(task, "predictions")
     kept = [item for item in annotations if not item.get("was_cancelled")] if annotations else predictions
     if not kept:
         raise SkippedError("cancelled" if annotations else "not annotated")
     chosen = next((item for item in kept if item.get("ground_truth")), kept[-1])  # several annotators, or models
-    regions = [item for item in listed(chosen, "result") if isinstance(item, dict)]
     usual = None if annotations else chosen.get("score")
-    values = [
-        {**item["value"], "score": usual if item.get("score") is None else item["score"]}
-        for item in regions
+    return _of_regions(_named_text_of(task["data"]), _values_of(chosen, usual))._replace(predicted=not annotations)
+
+
+def _text_of_task(task: Mapping[str, Any]) -> str:
+    """Return the text of a task, annotated or not."""
+    items = (*_annotations_of(task), *_dicts(task, "predictions"))
+    return _seen(_named_text_of(task["data"]), [value for item in items for value in _values_of(item)])
+
+
+def _annotations_of(task: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [*_dicts(task, "annotations"), *_dicts(task, "completions")]
+
+
+def _dicts(entry: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    return [item for item in listed(entry, key) if isinstance(item, dict)]
+
+
+def _values_of(annotation: Mapping[str, Any], score: Any = None) -> list[dict[str, Any]]:
+    """Return the values of an annotation; score: That of regions without one."""
+    return [
+        {**item["value"], "score": score if item.get("score") is None else item["score"]}
+        for item in _dicts(annotation, "result")
         if isinstance(item.get("value"), dict)
     ]
-    return _of_regions(_named_text_of(task["data"]), values)._replace(predicted=not annotations)
 
 
 def _of_json_min(entry: Mapping[str, Any], _: TagColumns) -> Annotated:
-    values = [region for value in entry.values() if isinstance(value, list) for region in value]
-    return _of_regions(_named_text_of(entry), values)
+    return _of_regions(_named_text_of(entry), _values_of_json_min(entry))
 
 
-def _of_regions(text: str, values: Sequence[Any]) -> Annotated:
-    """Return the spans among Label Studio's values, which may also be choices or relations."""
-    items, of_html = [], False
-    for value in values:
-        if isinstance(value, dict) and ("labels" in value or "hypertextlabels" in value):
-            labels = listed(value, "labels" if "labels" in value else "hypertextlabels")
-            if isinstance(place := value.get("globalOffsets"), dict):  # of HTML, in its text
-                of_html, value = True, {**value, "start": place.get("start"), "end": place.get("end")}
-            items += [{**value, "label": label, "labels": None} for label in labels]
-    return Annotated(_visible(text) if of_html and "<" in text else text, spans_of(items), in_utf16=True)
+def _values_of_json_min(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [region for key, value in entry.items() if isinstance(value, list) for region in _dicts(entry, key)]
 
 
-def _visible(html: str) -> str:
-    """Return the text of HTML, in which Label Studio's `globalOffsets` count."""
-    parser = _Texts(convert_charrefs=True)
-    parser.feed(html)
-    parser.close()
-    return "".join(parser.texts)
+def _of_regions(text: str, values: Sequence[Mapping[str, Any]]) -> Annotated:
+    """Return the text and the spans among Label Studio's values, which may also be choices or relations."""
+    html = _html_of(text, values)
+    items = [
+        {**(value if html is None else _in_text(html, value)), "label": label, "labels": None}
+        for value in values
+        if (key := _key_of_labels(value)) is not None
+        for label in listed(value, key)
+    ]
+    return Annotated(text if html is None else html.text, spans_of(items), in_utf16=True)
 
 
-class _Texts(HTMLParser):
-    """Collects the texts between tags."""
+def _seen(text: str, values: Sequence[Mapping[str, Any]]) -> str:
+    """Return the text that was annotated: of HTML, what is between tags."""
+    html = _html_of(text, values)
+    return text if html is None else html.text
 
-    def __init__(self, *, convert_charrefs: bool) -> None:
-        super().__init__(convert_charrefs=convert_charrefs)
-        self.texts: list[str] = []
 
-    def handle_data(self, data: str) -> None:
-        """Take a text."""
-        self.texts.append(data)
+def _html_of(text: str, values: Sequence[Mapping[str, Any]]) -> HtmlText | None:
+    """Return a text as HTML, None for another: HTML has places of spans, or begins with a tag and has no others."""
+    is_html = any("globalOffsets" in value or str(value.get("start")).startswith("/") for value in values)
+    is_text = any(type(value.get("start")) is int for value in values)
+    return HtmlText(text) if is_html or (begins_as_html(text) and not is_text) else None
+
+
+def _key_of_labels(value: Mapping[str, Any]) -> str | None:
+    """Return the key of the labels of a span, None of what is none.
+
+    RAISES DataError: If the span is not in one text, but in the turns of a dialogue.
+    """
+    if "paragraphlabels" in value:
+        raise DataError('spans in the turns of a dialogue ("paragraphlabels") are not read. Use <Text> and <Labels>.')
+    return next((key for key in ("labels", "hypertextlabels") if key in value), None)
+
+
+def _in_text(html: HtmlText, value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the value of a span with its places in the text of HTML, without any if it has paths in their place."""
+    places = value.get("globalOffsets")
+    if not isinstance(places, dict):
+        return {key: item for key, item in value.items() if key not in (*STARTS, *ENDS)}
+    start, end = places.get("start"), places.get("end")
+    if type(start) is not int or type(end) is not int:
+        return {**value, "start": start, "end": end}
+    shown = value.get("text")  # the page writes line feeds as a backslash and an n
+    text = shown.replace("\\n", "\n") if isinstance(shown, str) else shown
+    return {**value, "start": html.place(start), "end": html.place(end, is_end=True), "text": text}
 
 
 # Argilla
@@ -313,13 +346,15 @@ def _of_words(entry: Mapping[str, Any], columns: TagColumns) -> Annotated:
 
 FORMATS = (
     Format(is_cas, lambda entry, _: of_cas(entry), lambda entry: of_cas(entry).text),
-    Format(
-        lambda entry: isinstance(entry.get("data"), dict), _of_label_studio, lambda entry: _named_text_of(entry["data"])
-    ),
+    Format(lambda entry: isinstance(entry.get("data"), dict), _of_label_studio, _text_of_task),
     Format(
         lambda entry: isinstance(entry.get("fields"), dict), _of_argilla, lambda entry: _named_text_of(entry["fields"])
     ),
-    Format(lambda entry: "annotation_id" in entry or "annotator" in entry, _of_json_min, _named_text_of),
+    Format(
+        lambda entry: "annotation_id" in entry or "annotator" in entry,
+        _of_json_min,
+        lambda entry: _seen(_named_text_of(entry), _values_of_json_min(entry)),
+    ),
     Format(lambda entry: "answer" in entry, _of_prodigy, _text_of),
     Format(lambda entry: _words_of(entry) is not None, _of_words, lambda entry: (_words_of(entry) or ("", []))[1]),
     Format(lambda _: True, _of_spans, _text_of),

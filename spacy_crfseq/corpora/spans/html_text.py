@@ -1,0 +1,83 @@
+"""The text of HTML, and places in it as Label Studio counts them.
+
+Label Studio counts units of UTF-16 in the texts between tags, one after the other as in the body of a page; a ``<br>``
+is one more (https://github.com/HumanSignal/label-studio, `domManager.ts`).  The text here has a line feed between
+elements that begin lines or cells, so that their words stay apart, and neither scripts nor styles.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from html.parser import HTMLParser
+
+from ..utf16 import units_of
+
+_LINES = frozenset((
+    "address", "article", "aside", "blockquote", "body", "caption", "dd", "details", "div", "dl", "dt", "fieldset",
+    "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hr", "li", "main", "nav",
+    "ol", "option", "p", "pre", "section", "summary", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "ul",
+))  # fmt: skip
+"""Elements that begin a line or a cell."""
+_HIDDEN = frozenset({"script", "style"})
+_BEGINS = re.compile(r"\s*<(!doctype html|!--|[a-z][a-z0-9]*(\s[^<>]*)?/?>)", re.IGNORECASE)
+
+
+def begins_as_html(text: str) -> bool:
+    """Whether a text begins with a tag."""
+    return _BEGINS.match(text) is not None
+
+
+class HtmlText(HTMLParser):
+    """The text of HTML, under `text`, and its places."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self._begin()
+        self.feed(html.replace("\r\n", "\n").replace("\r", "\n").lstrip())
+        self.close()
+        self.text = "".join(self._parts)
+
+    def _begin(self) -> None:
+        self._parts: list[str] = []
+        self._counted = self._written = 0
+        self._from, self._to = [0], [0]
+        self._apart = self._hidden = False
+
+    def place(self, position: int, *, is_end: bool = False) -> int:
+        """Return the place in the text, in units of UTF-16, that Label Studio counts as a position.
+
+        is_end (bool): Whether a span ends there; a line feed may be between such a place and the one behind it.
+        """
+        i = max(0, bisect_right(self._from, position - is_end) - 1)
+        return self._to[i] + position - self._from[i]
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        """Begin an element; what is before the body of a page does not count."""
+        if tag == "body":
+            self._begin()
+        self._hidden = tag in _HIDDEN
+        self._apart |= tag in _LINES
+        if tag == "br":
+            self.handle_data("\n")
+
+    def handle_endtag(self, tag: str) -> None:
+        """End an element."""
+        if tag == "head":
+            self._begin()
+        self._hidden = False
+        self._apart |= tag in _LINES
+
+    def handle_data(self, data: str) -> None:
+        """Take a text between tags."""
+        n_units = units_of(data)[-1]
+        if not self._hidden:
+            if self._apart and self._parts and not self._parts[-1][-1].isspace() and not data[0].isspace():
+                self._parts.append("\n")
+                self._written += 1
+            self._from.append(self._counted)
+            self._to.append(self._written)
+            self._parts.append(data)
+            self._written += n_units
+            self._apart = False
+        self._counted += n_units
