@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from spacy import util
 
 from ..errors import ConfigError
-from .overrides import check_overrides, check_settings, check_variables
+from .overrides import check_components, check_overrides, check_settings, check_variables
 
 if TYPE_CHECKING:
     from thinc.api import Config
@@ -41,7 +41,7 @@ def load_config(config_path: Path, overrides: dict[str, Any], sections: Collecti
     A block that an override gives another function loses the settings of the former one, which are not its own.
     sections (Collection[str]): Sections that the caller reads, beside those of spaCy.
     RAISES ConfigError: As `check_config_file`, if a section stands twice, and if nothing reads a setting of spaCy's
-        sections or an override, or a variable is not there.
+        sections or an override, or a variable or a component is not there.
     """
     check_config_file(config_path)
     try:
@@ -62,6 +62,7 @@ def load_config(config_path: Path, overrides: dict[str, Any], sections: Collecti
     try:
         check_settings(replaced)
         check_variables(replaced)
+        check_components(replaced)
     except ConfigError as error:
         raise ConfigError(f"{config_path}: {error}") from None
     return replaced

@@ -28,6 +28,11 @@ _SCHEMAS: dict[str, Any] = {
 """The sections of which spaCy drops what it does not know; it checks the blocks inside."""
 _OF_SOURCED = ("source", "component", "replace_listeners")
 """The settings that count of a component that comes from a trained pipeline."""
+_LISTS = {
+    ("nlp", "pipeline"): "components", ("nlp", "disabled"): "pipeline", ("training", "frozen_components"): "pipeline",
+    ("training", "annotating_components"): "pipeline",
+}  # fmt: skip
+"""The settings that list names of components, and where these are."""
 FLAGS = ("--verbose", "-V")
 """The options of ``spacy train`` without a value."""
 
@@ -48,6 +53,27 @@ def check_settings(config: Mapping[str, Any]) -> None:
     for name in config.get("initialize", {}).get("components", ()):
         if name not in components:
             raise ConfigError(f"[initialize.components.{name}]: no such component. {suggest(name, components)}")
+
+
+def check_components(config: Config) -> None:
+    """Refuse names of components that the pipeline does not have; spaCy ignores some of them.
+
+    RAISES ConfigError: Naming such a component, its setting, and the component that it is near.
+    """
+    try:
+        values = config.interpolate()
+    except ConfigValidationError:
+        return  # who reads the values reports it
+    places = {"components": values.get("components", {}), "pipeline": values.get("nlp", {}).get("pipeline")}
+    if not isinstance(places["pipeline"], list):
+        return  # spaCy's schema refuses it
+    for (section, setting), place in _LISTS.items():
+        names = values.get(section, {}).get(setting)
+        for name in names if isinstance(names, list) else ():
+            if name not in places[place]:
+                raise ConfigError(
+                    f"[{section}] {setting}: {name!r} is not in the {place}. {suggest(str(name), places[place])}"
+                )
 
 
 def check_variables(config: Config) -> None:
@@ -137,6 +163,8 @@ def check_command_line() -> None:
     try:
         check_settings(config)
         check_overrides(config, {**names, **parse_config_overrides([])})  # and those of the environment
+        if not any(f"{section}.{setting}" in names for section, setting in _LISTS):
+            check_components(config)
     except ConfigError as error:
         raise SystemExit(f"\N{HEAVY BALLOT X} {error}") from None
 

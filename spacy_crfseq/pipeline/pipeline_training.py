@@ -299,6 +299,9 @@ class PipelineTraining(NamedTuple):
             dev_scores = {name: result.scores_of_best for name, result in results.items()}
             scores = self._use(best, bests, dev_scores, scoring=scoring)
         self.save(output / BEST)
+        weights = self.settings["score_weights"]
+        if scores and (others := [name for name, weight in weights.items() if weight and name not in scores]):
+            self.say("warn", f"[training.score_weights] {', '.join(others)}: the pipeline has no such scores.")
         return Outcome(output / BEST, output / LAST, scores, reasons, untrained, interrupted)
 
     def _use(

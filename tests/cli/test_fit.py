@@ -169,8 +169,9 @@ def test_without_dev_corpus(fit_on: Run, corpus: Any, tmp_path: Path) -> None:
 
 def test_overrides_reach_the_config(fit_on: Run, optimizers: Any, tmp_path: Path) -> None:
     args = ["--components.crf_ner.scheme=IOB2", "--components.crf_ner.min_count", "2", "--evaluate-every", "3"]
-    args += ["--components.crf_ner.optimizer.max_iterations", "4"]
-    worked(fit_on("crf_ner", components=optimizers["endless"].format(name="crf_ner"), args=args))
+    args += ["--components.crf_ner.optimizer.max_iterations", "4", "--training.score_weights", '{"ents_ff": 1.0}']
+    output = worked(fit_on("crf_ner", components=optimizers["endless"].format(name="crf_ner"), args=args)).output
+    assert "[training.score_weights] ents_ff: the pipeline has no such scores." in output
     pipe: Any = spacy.load(tmp_path / "out" / "model-best").get_pipe("crf_ner")
     assert pipe.annotation.scheme == "IOB2"
     assert pipe.method.min_count == 2

@@ -102,6 +102,12 @@ MISTYPED = {  # in a config that a user has written
     ("seed = 1", "seed = ${system.seed}\n[system]\nseeed = 1"): (
         "[training] seed: ${system.seed} is not in the config. Did you mean system.seeed?"
     ),
+    ('["crf_ner"]', '["crf_nre"]'): "[nlp] pipeline: 'crf_nre' is not in the components. Did you mean 'crf_ner'?",
+    ('["crf_ner"]', '["crf_ner"]\ndisabled = ["crf_nre"]'): "[nlp] disabled: 'crf_nre' is not in the pipeline.",
+    ("seed = 1", 'seed = 1\nfrozen_components = ["ner"]'): "frozen_components: 'ner' is not in the pipeline.",
+    ("seed = 1", 'seed = 1\nannotating_components = ${variables.names}\n[variables]\nnames = ["tager"]'): (
+        "[training] annotating_components: 'tager' is not in the pipeline. Known: crf_ner."
+    ),
     ("seed = 1", "seed = ${elsewhere:seed}"): "[training] seed: ${elsewhere:seed} is not in the config. Add it",
 }
 
