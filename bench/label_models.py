@@ -48,7 +48,7 @@ def _votes(corpus: Corpus, options: Options, folder: Path) -> Path:
     data, texts, output = options.data.resolve(), folder / f"{corpus.lang}.spacy", folder / f"{corpus.lang}-all.spacy"
     DocBin(docs=read_texts(converted(corpus, "train", data))[: options.few(100, TEXTS)]).to_disk(texts)
     try:
-        aggregate_sources(corpus, texts, output, data, "--label-model", "majority")
+        aggregate_sources(corpus, texts, output, data)
     except CommandError as error:
         raise Skip(str(error).splitlines()[-1]) from None
     return output

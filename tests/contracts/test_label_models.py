@@ -55,7 +55,8 @@ def test_labels_have_probabilities_whatever_sources_say(
 def test_votes_of_each_source_have_probabilities_given_the_true_label(method: LabelModelMethod, votes: Votes) -> None:
     model = method(votes, RULES["IOB2"])
     assert model.votes.shape[0] == len(votes.names)
-    np.testing.assert_allclose(np.exp(model.votes).sum(2), 1, atol=1e-9)
+    copies = votes.originals() != np.arange(len(votes.names))  # whose votes may count as certain
+    np.testing.assert_allclose(np.exp(model.votes[~copies]).sum(2), 1, atol=1e-9)
     assert find_copies(model, votes) is not None
 
 

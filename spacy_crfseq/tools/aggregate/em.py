@@ -19,8 +19,9 @@ import numpy as np
 from ... import kernels
 from ...errors import ConfigError, DataError
 from ...threads import available, over, shards
-from ...types import Bools, Constraints, Ints, Offsets
+from ...types import Bools, Constraints, Ints
 from ...votes import Votes
+from .distinct import DistinctTexts, distinct_texts
 from .kernels import add_counts
 from .label_model import Array, LabelModel, check_gold, expected_votes, log_shares, tied, with_equal_labels
 
@@ -165,41 +166,48 @@ def learn(
     if copies.any():
         model = learn(votes.without(copies[votes.sources]), constraints, method, gold, start, n_threads)
         return model._replace(votes=np.where(copies[:, None, None, None], 0.0, model.votes))
-    model = start or _first_model(votes, constraints, method, gold, n_threads)
-    model = model._replace(constraints=constraints if method.steps else _free(constraints))
-    parts, cells, values = list(shards(votes.offsets, votes.n_labels)), model.cells(votes), list[float]()
-    added, converged = _added_votes(method, votes, constraints.outside), False
+    n_before = votes.n_labels + 1 if method.by_previous else 1
+    expected = method.added_votes(constraints.outside)
+    equal = with_equal_labels(votes, constraints, expected, method.unsaid, n_before)
+    texts, added = distinct_texts(votes, equal.cells(votes), gold), _added_votes(method, votes, constraints.outside)
+    n_threads = n_threads or available()
+    first = start or _first_model(equal, texts, method, added, n_threads)
+    return _learn(texts, method, added, first._replace(constraints=constraints), n_threads)
+
+
+def _learn(texts: DistinctTexts, method: DawidSkene, added: Array, model: LabelModel, n_threads: int) -> LabelModel:
+    """Return the model that EM finds from one to begin with; `added` as in `_maximise`."""
+    constraints, values, converged = model.constraints, list[float](), False
+    if not method.steps:
+        model, texts = model._replace(constraints=_free(constraints)), texts.without_order()
     while not converged and len(values) <= method.max_iterations:
-        counts = _expect(model, votes, cells, gold, parts, n_threads or available())
+        counts = _expect(model, texts, n_threads)
         values.append(counts.value + _log_prior(model, method, added))
         converged = len(values) > 1 and values[-1] - values[-2] <= method.tolerance * abs(values[-1])
         if not converged and len(values) <= method.max_iterations:
-            model = _maximise(model, counts, votes, method, added)
+            model = _maximise(model, counts, texts.votes, method, added)
     return model._replace(constraints=constraints, values=tuple(values), converged=converged)
 
 
 def _first_model(
-    votes: Votes, constraints: Constraints, method: DawidSkene, gold: Ints | None, n_threads: int
+    equal: LabelModel, texts: DistinctTexts, method: DawidSkene, added: Array, n_threads: int
 ) -> LabelModel:
     """Return the model that EM begins with: one in which all sources are as the prior expects.
+
+    equal (LabelModel): The same with labels that are equally frequent.
 
     Its steps are those between the labels that Dawid & Skene's model finds, as from equal steps, EM may find spans
     everywhere; but equal where votes depend on previous votes, because one source that goes on to err misleads it.
     """
-    n, expected = votes.n_labels, method.added_votes(constraints.outside)
-    n_before = n + 1 if method.by_previous else 1
-    model = with_equal_labels(votes, constraints, expected, method.unsaid, n_before)
     if not method.steps:
-        return model
-    model = model._replace(emissions=np.zeros(n))
+        return equal
+    n = len(equal.start)
+    model = equal._replace(emissions=np.zeros(n))
     if method.by_previous:
         return _with_steps(model, np.zeros((n, n)), np.zeros(n), np.zeros(n), method.smoothing)
     settings = {setting.name: getattr(method, setting.name) for setting in fields(DawidSkene)}
-    of_tokens = DawidSkene(**{**settings, "max_iterations": FIRST})
-    single = learn(votes, constraints, of_tokens, gold, n_threads=n_threads)
-    parts = list(shards(votes.offsets, n))
-    counts = _expect(single, votes, single.cells(votes), gold, parts, n_threads or available())
-    return _with_steps(model, *counts[1:4], method.smoothing)
+    single = _learn(texts, DawidSkene(**{**settings, "max_iterations": FIRST}), added, equal, n_threads)
+    return _with_steps(model, *_expect(single, texts, n_threads)[1:4], method.smoothing)
 
 
 def _added_votes(method: DawidSkene, votes: Votes, outside: Bools) -> Array:
@@ -214,34 +222,30 @@ def _free(constraints: Constraints) -> Constraints:
     )
 
 
-def _expect(
-    model: LabelModel, votes: Votes, cells: Ints, gold: Ints | None, parts: list[tuple[int, int]], n_threads: int
-) -> _Counts:
+def _expect(model: LabelModel, texts: DistinctTexts, n_threads: int) -> _Counts:
     """Return expected counts given the votes and the known labels; errors as `learn`."""
+    scores = model.lattice(texts.votes, texts.gold, cells=texts.cells).scores
+    table, (n, _) = model.table, model.steps.shape
 
     def of_part(part: tuple[int, int]) -> _Counts:
-        lattice = model.lattice(votes, gold, part, cells)
-        grad, log_z = lattice.scores.zeros_like(), np.zeros(len(lattice.offsets) - 1)
-        everything = np.ones(len(log_z))
-        kernels.lattice.log_loss(*lattice[:2], np.zeros(0, np.int32), everything, grad, log_z=log_z)
+        offsets = texts.offsets[part[0] : part[1] + 1]
+        tokens, weights = texts.tokens[offsets[0] : offsets[-1]], texts.weights[part[0] : part[1]]
+        of_tokens = scores._replace(emissions=scores.emissions[tokens])
+        grad, log_z = of_tokens.zeros_like(), np.zeros(len(weights))
+        kernels.lattice.log_loss(of_tokens, offsets - offsets[0], kernels.lattice.NO_LABELS, weights, grad, log_z=log_z)
         if not np.isfinite(log_z).all():
-            number = part[0] + int((~np.isfinite(log_z)).argmax())
+            number = texts.numbers[part[0] : part[1]][~np.isfinite(log_z)].min()
             raise DataError(f"Sequence {number} has no labelling: its known labels break the rules of the scheme.")
-        counts, ptr = np.zeros_like(model.table), _ptr_of(votes, part)
-        add_counts(ptr, cells, grad.emissions, counts)
-        return _Counts(counts, grad.transitions[0], grad.start, grad.end, float(log_z.sum()))
+        counts = np.zeros_like(table)
+        add_counts(tokens, texts.votes.ptr, texts.cells, grad.emissions, counts)
+        return _Counts(counts, grad.transitions[0], grad.start, grad.end, float(weights @ log_z))
 
-    table, steps, ends = np.zeros_like(model.table), np.zeros_like(model.steps), np.zeros_like(model.start)
-    totals = _Counts(table, steps, ends, ends, 0.0)
+    totals = _Counts(np.zeros_like(table), np.zeros((n, n)), np.zeros(n), np.zeros(n), 0.0)
+    parts = list(shards(texts.offsets, 2 * n))  # scores and their gradients
     for first in range(0, len(parts), n_threads):  # only the counts of a few parts exist at a time
         for counts in over(of_part, parts[first : first + n_threads], n_threads):
             totals = totals.plus(counts)
     return totals._replace(votes=totals.votes.reshape(model.votes.shape))
-
-
-def _ptr_of(votes: Votes, part: tuple[int, int]) -> Offsets:
-    first, last = votes.offsets[part[0]], votes.offsets[part[1]]
-    return votes.ptr[first : last + 1]
 
 
 def _maximise(model: LabelModel, counts: _Counts, votes: Votes, method: DawidSkene, added: Array) -> LabelModel:
@@ -249,8 +253,7 @@ def _maximise(model: LabelModel, counts: _Counts, votes: Votes, method: DawidSke
     table = log_shares(tied(counts.votes + added, votes, model.constraints.outside), 2)
     if method.steps:
         return _with_steps(model._replace(votes=table), *counts[1:4], method.smoothing)
-    labels = counts.steps.sum(0) + counts.start
-    return model._replace(votes=table, emissions=log_shares(labels + method.smoothing, 0))
+    return model._replace(votes=table, emissions=log_shares(counts.start + method.smoothing, 0))
 
 
 def _with_steps(model: LabelModel, steps: Array, start: Array, end: Array, smoothing: float) -> LabelModel:

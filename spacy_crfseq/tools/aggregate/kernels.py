@@ -22,12 +22,15 @@ def add_scores(ptr: Offsets, cells: Ints, table: Floats, scores: Floats) -> None
 
 
 @kernel
-def add_counts(ptr: Offsets, cells: Ints, shares: Floats, counts: Floats) -> None:
-    """Add the probabilities of the true labels [T, L] of its token to the row of the cell of each vote, [C, L]."""
+def add_counts(tokens: Offsets, ptr: Offsets, cells: Ints, shares: Floats, counts: Floats) -> None:
+    """Add the probabilities of the true labels [M, L] of tokens [M] to the rows of the cells of their votes, [C, L].
+
+    The votes [V] of token t are ``ptr[t]:ptr[t + 1]``; a token may come several times.
+    """
     n = counts.shape[1]
-    for t in range(shares.shape[0]):  # one token after another
-        row = shares[t]
-        for v in range(ptr[t], ptr[t + 1]):  # its votes
+    for m in range(tokens.shape[0]):  # one token after another
+        row = shares[m]
+        for v in range(ptr[tokens[m]], ptr[tokens[m] + 1]):  # its votes
             cell = counts[cells[v]]
             for k in range(n):
                 cell[k] += row[k]

@@ -91,7 +91,8 @@ def report(
     """
     n, n_sources = votes.n_labels, len(votes.names)
     counts = np.zeros((n_sources * n, n))
-    add_counts(votes.ptr, votes.sources * np.int32(n) + votes.labels, np.ascontiguousarray(shares, np.float64), counts)
+    every, cells = np.arange(votes.n_tokens), votes.sources * np.int32(n) + votes.labels
+    add_counts(every, votes.ptr, cells, np.ascontiguousarray(shares, np.float64), counts)
     seen = counts.reshape(n_sources, n, n)
     if (groups == 0).any():
         outside = int((groups == 0).argmax())

@@ -1,8 +1,9 @@
 """Label models against sums over all labellings, on votes from known models, and for odd sources."""
 
+from collections import Counter
 from dataclasses import replace
 from functools import partial
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.schemes import transition_table
+from spacy_crfseq.tools.aggregate.distinct import distinct_texts
 from spacy_crfseq.tools.aggregate.em import DawidSkene, HiddenMarkov, learn
 from spacy_crfseq.tools.aggregate.label_model import LabelModel, LabelModelMethod, Majority, parse_method
 from spacy_crfseq.tools.aggregate.source_report import find_copies, gold_report, report
@@ -165,6 +167,29 @@ def test_an_iteration_is_expected_counts_of_all_labellings_divided_by_their_sums
     for token, source, label, previous in zip(votes.tokens, votes.sources, votes.labels, before, strict=True):
         counts[source, previous, label] += shares[token]
     np.testing.assert_allclose(np.exp(twice.votes), counts / counts.sum(2, keepdims=True), atol=1e-12)
+
+
+@given(seed=st.integers(0, 1000), semi=st.booleans())
+def test_distinct_texts_have_all_votes_and_true_labels_as_often_as_they_come(seed: int, semi: bool) -> None:
+    votes = some_votes(seed, 2, (2, 1, 0, 1, 2, 0, 1, 2, 1, 1))
+    gold = np.random.default_rng(seed).integers(-1, 1, votes.n_tokens).astype(np.int32) if semi else None
+    texts = distinct_texts(votes, votes.sources * 3 + votes.labels, gold)
+    given_texts = Counter(sequences(votes, gold, np.arange(votes.n_tokens), votes.offsets))
+    of_texts = sequences(texts.votes, texts.gold, texts.tokens, texts.offsets)
+    assert dict(zip(of_texts, texts.weights, strict=True)) == given_texts
+    tokens = texts.without_order()
+    of_tokens = sequences(tokens.votes, tokens.gold, tokens.tokens, tokens.offsets)
+    given_tokens = Counter((token,) for text in given_texts.elements() for token in text)
+    assert dict(zip(of_tokens, tokens.weights, strict=True)) == given_tokens
+
+
+def sequences(votes: Votes, gold: np.ndarray | None, tokens: np.ndarray, offsets: np.ndarray) -> list[tuple[Any, ...]]:
+    """Return the votes and the true label of each token of each sequence of tokens."""
+    pairs = [*zip(votes.sources.tolist(), votes.labels.tolist(), strict=True)]
+    said = [(*pairs[begin:end],) for begin, end in pairwise(votes.ptr.tolist())]
+    true = [MISSING] * votes.n_tokens if gold is None else gold.tolist()
+    every = [(said[token], true[token]) for token in tokens.tolist()]
+    return [(*every[begin:end],) for begin, end in pairwise(offsets.tolist())]
 
 
 def test_parameters_are_found_again_within_sampling_error() -> None:
