@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import spacy
-from spacy.tokens import Doc, Span
+from spacy.tokens import Doc, DocBin, Span
 from spacy.tokens.underscore import Underscore
 
 from spacy_crfseq.errors import ConfigError
@@ -76,6 +76,37 @@ def test_entities_of_a_ruler_have_another_score(recognizer: Any, model: Path) ->
     results = recognizer(model.parent / "ruled", other_score=0.5).analyze(TEXT, ["PERSON", "LOCATION"])
     assert {result.entity_type: result.score for result in results}["LOCATION"] == 0.5
     assert all(result.score != 0.5 for result in results if result.entity_type == "PERSON")
+
+
+def test_labels_have_the_names_that_presidio_gives_them(recognizer: Any) -> None:
+    from presidio_analyzer.nlp_engine import ner_model_configuration
+
+    entities = sys.modules[recognizer.__module__].ENTITIES
+    assert entities.items() <= ner_model_configuration.MODEL_TO_PRESIDIO_ENTITY_MAPPING.items()
+
+
+def test_comparison_with_the_recognizer_of_presidio(
+    recognizer: Any, model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert recognizer is not None  # its folder can be imported from
+    nlp, plain = spacy.load(model), spacy.blank("en")
+    ruler: Any = plain.add_pipe("entity_ruler")
+    ruler.add_patterns([{"label": "PERSON", "pattern": "Ada"}, {"label": "PERSON", "pattern": "Oslo"}])
+    plain.to_disk(tmp_path / "plain")
+    doc = spacy.blank("en")(TEXT)
+    doc.ents = [Span(doc, 0, 1, "PER"), Span(doc, 2, 3, "PER")]
+    DocBin(docs=[doc]).to_disk(tmp_path / "gold.spacy")
+    scores = [ent._.crf_score for ent in nlp("Ada ran").ents]
+    cases = '[("Ada ran", 1, ((0, 3),), 0), ("Bob", 1, ((0, 2),), 1)]'
+    (tmp_path / "cases.py").write_text(f'@mark("text, number, places, entity", {cases})\ndef test(): ...\n')
+    arguments = [model, tmp_path / "plain", "--gold", tmp_path / "gold.spacy", "--tests", tmp_path / "cases.py"]
+    monkeypatch.setattr(sys, "argv", ["compare.py", *map(str, arguments)])
+    importlib.import_module("compare").main()
+    lines, own = capsys.readouterr().out.splitlines(), f"{tmp_path / 'plain'}: "
+    assert f"{own}of 2 cases, 1 from 0, 1 from 0.3, 1 from 0.5, 1 from 0.7, 1 from 0.85, 0 from 0.95" in lines
+    assert f"{own}from 0.85, recall 50.0, precision 50.0" in lines
+    assert f"{own}from 0.95, recall 0.0, precision 0.0" in lines
+    assert f"of 2 cases, {sum(score >= 0 for score in scores)} from 0, " in lines[0]
 
 
 def test_an_engine_without_a_crf_is_refused_in_words(recognizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
