@@ -114,27 +114,30 @@ class DocumentWords:
 
     def read(self, block: str, docs: Sequence[Any], strings: dict[int, str] | None = None) -> Mapping[str, TokenSets]:
         """Return the values at all tokens of Docs."""
-        words, pairs = read_words(docs), list[tuple[Offsets, Offsets]]()
-        repeated, group = groups_of(words)
-        for i in range(self.most):  # the nearest occurrences, in turn after and before the token
-            step = i // 2 + 1
-            same = np.flatnonzero(group[step:] == group[:-step])
-            first, second = repeated[same], repeated[same + step]
-            pairs.append((first, second) if i % 2 == 0 else (second, first))
-        token, other = (np.concatenate(places) for places in zip(*pairs, strict=True))
-        sentence = np.cumsum(words.begins)
-        tokens, values = [token[:0]], [words.lower[:0]]
+        words = read_words(docs)
+        n_tokens = len(words.lower)
+        links, slots = np.empty((n_tokens, 2), np.int64), np.zeros(1 << (2 * n_tokens).bit_length(), np.int32)
+        kernels.contexts.link(words.lower, words.doc, words.counts, slots, links)
+        row = np.empty(2 * self.window * self.most, np.uint64)
+        keys, ptr = np.empty(n_tokens, np.uint64), np.zeros(n_tokens + 1, np.int64)
+        values, n = np.empty(0, np.uint64), 4 * n_tokens
+        while n > len(values):
+            values = np.empty(n, np.uint64)
+            out = keys, ptr, values
+            n = kernels.contexts.words_elsewhere(words.lower, words.begins, links, self.window, self.most, row, out)
+        sets = TokenSets(keys, ptr, values[:n])
+        if strings is not None and n:
+            strings.update(self._texts(words.lower, sets.values, docs[0].vocab.strings))
+        return {f"{block}_NEAR": sets}
+
+    def _texts(self, lower: Hashes, values: Hashes, strings: Any) -> dict[int, str]:
+        """Return the texts of values, which are words at each offset."""
+        distinct, texts = np.unique(lower), dict[int, str]()
         for offset in (*range(-self.window, 0), *range(1, self.window + 1)):
-            place = np.clip(other + offset, 0, len(sentence) - 1)
-            there = (place == other + offset) & (sentence[place] == sentence[other])
-            lowered, key = words.lower[place[there]], self.window + offset
-            tokens.append(token[there])
-            values.append(mixed(lowered, key))
-            if strings is not None:
-                for lower in np.unique(lowered):
-                    text = docs[0].vocab.strings[int(lower)]
-                    strings[int(mixed(lower[None], key)[0])] = f"{offset:+d} {text}"
-        return {f"{block}_NEAR": sets_of(np.concatenate(tokens), np.concatenate(values), len(sentence))}
+            keys = mixed(distinct, self.window + offset)
+            for i in np.flatnonzero(np.isin(keys, values)).tolist():
+                texts[int(keys[i])] = f"{offset:+d} {strings[int(distinct[i])]}"
+        return texts
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import borders, chain, hashing, lattice, lockstep, occurrences, paths, rows, spans, updates, vectors  # noqa: F401
+    from . import (  # noqa: F401
+        borders,
+        chain,
+        contexts,
+        hashing,
+        lattice,
+        lockstep,
+        occurrences,
+        paths,
+        rows,
+        spans,
+        updates,
+        vectors,
+    )
 
 UNCOMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 """Whether Python runs all kernels, slowly, so that a debugger can step through them: the variable is numba's own."""

@@ -47,7 +47,7 @@ def mix(a: np.uint64, b: np.uint64) -> np.uint64:
 
 
 @internal
-def _home(key: np.uint64, mask: np.uint64) -> np.uint64:
+def home(key: np.uint64, mask: np.uint64) -> np.uint64:
     """Return the slot where the search for a key begins; multiplying spreads keys that share their low bits."""
     return ((key * GOLDEN) >> np.uint64(32)) & mask
 
@@ -112,7 +112,7 @@ def shift(ids: Ints, offsets: Offsets, distance: int, half: int, out: Ints) -> N
 def _rehash_at_once(n: int, keys: Hashes, slots: Ints) -> None:
     """Do the work of `rehash`: all keys try their first slots, those that lose the next ones, and so on."""
     ids = np.arange(n)
-    places = (keys[:n] * GOLDEN >> np.uint64(32)).astype(np.int64) % len(slots)  # `_home` of each
+    places = (keys[:n] * GOLDEN >> np.uint64(32)).astype(np.int64) % len(slots)  # `home` of each
     while len(ids):
         free = slots[places] == 0
         slots[places[free]] = ids[free] + 1  # one of those that try the same slot gets it
@@ -125,7 +125,7 @@ def rehash(n: int, keys: Hashes, slots: Ints) -> None:
     """Fill an empty `slots` with the first n keys."""
     mask = np.uint64(slots.shape[0] - 1)
     for i in range(n):
-        position = _home(keys[i], mask)
+        position = home(keys[i], mask)
         while slots[position] != 0:
             position = (position + np.uint64(1)) & mask
         slots[position] = i + 1
@@ -136,10 +136,10 @@ def _find(wanted: Hashes, t: int, keys: Hashes, slots: Ints) -> np.uint64:
     """Return the slot of key number t, or a free one, and fetch what later keys need."""
     mask, length = np.uint64(slots.shape[0] - 1), wanted.shape[0]
     if t + 2 * AHEAD < length:
-        prefetch(slots, _home(wanted[t + 2 * AHEAD], mask), 0)
+        prefetch(slots, home(wanted[t + 2 * AHEAD], mask), 0)
     if t + AHEAD < length:
-        prefetch(keys, max(slots[_home(wanted[t + AHEAD], mask)] - 1, 0), 0)
-    position = _home(wanted[t], mask)
+        prefetch(keys, max(slots[home(wanted[t + AHEAD], mask)] - 1, 0), 0)
+    position = home(wanted[t], mask)
     while wanted[t] != 0 and slots[position] != 0 and keys[slots[position] - 1] != wanted[t]:
         position = (position + np.uint64(1)) & mask
     return position
@@ -217,7 +217,7 @@ def add_phrases(codes: NDArray[np.uint32], ptr: Offsets, bits: Hashes, keys: Has
 def _phrase(key: np.uint64, slots: Ints, keys: Hashes) -> int:
     """Return the index of the first phrase with a key, -1 if there is none; slots are made by `rehash`."""
     mask = np.uint64(slots.shape[0] - 1)
-    position = _home(key, mask)
+    position = home(key, mask)
     while slots[position] != 0 and keys[slots[position] - 1] != key:
         position = (position + np.uint64(1)) & mask
     return slots[position] - 1

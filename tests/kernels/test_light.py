@@ -13,6 +13,7 @@ from hypothesis import given
 
 from spacy_crfseq.kernels import jit
 from tests import forks
+from tests.features import test_attributes
 from tests.kernels import test_hashing, test_paths, test_rows
 from tests.kernels.helpers import DTYPES
 from tests.problems import Problem, problems
@@ -40,6 +41,7 @@ def in_python() -> Iterator[None]:
         test_rows.test_sparse_rows_sorted_for_reading_are_added,
         test_rows.test_dense_rows_are_added_and_scattered,
         test_paths.test_best_score_and_its_path,
+        test_attributes.test_values_are_those_of_a_search,
     ],
 )
 def test_python_passes_the_tests_of_compiled_kernels(test: Callable[..., None]) -> None:
