@@ -145,11 +145,17 @@ def chunking() -> FeatureSet:
     return FeatureSet(("LOWER[-2..2]", *tags, *_grams("LOWER", 2, -1), "SUFFIX3[0]", "SHAPE[0]"))
 
 
-def large_tagging() -> FeatureSet:
-    """Return `tagging` with longer affixes, pairs of a prefix and a suffix, and brief shapes of the word and around."""
+def large_tagging(pairs: bool = False) -> FeatureSet:
+    """Return `tagging` with longer affixes, pairs of a prefix and a suffix, and brief shapes of the word and around.
+
+    pairs (bool): With pairs of suffixes and words next to each other, too, and the suffixes of words two away: a
+        suffix stands for rare words, whose pairs with a neighbour are hardly ever seen.
+    """
     affixes = (*_affixes(5, 6), "PREFIX1|SUFFIX3", "PREFIX2|SUFFIX2")
     shapes = ("BRIEF_SHAPE", *_grams("BRIEF_SHAPE", 2, -1), *_grams("BRIEF_SHAPE", 3, -1))
-    return FeatureSet((*tagging().templates, *affixes, *shapes))
+    near = (*_grams("SUFFIX3", 2, -1), "SUFFIX2[-1]|SUFFIX2[1]", "SUFFIX2[-1]|LOWER[0]", "LOWER[0]|SUFFIX2[1]")
+    around = (*near, "SUFFIX3[-2]", "SUFFIX3[2]") if pairs else ()
+    return FeatureSet((*tagging().templates, *affixes, *shapes, *around))
 
 
 def large_chunking() -> FeatureSet:

@@ -1,5 +1,6 @@
 """The template language: what is read, and what is refused with which message."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -109,7 +110,12 @@ def test_affixes_are_absent_on_shorter_words(length: int) -> None:
 
 @pytest.mark.parametrize(
     ("default", "large"),
-    [(sets.tagging, sets.large_tagging), (sets.chunking, sets.large_chunking), (sets.entities, sets.large_entities)],
+    [
+        (sets.tagging, sets.large_tagging),
+        (sets.large_tagging, partial(sets.large_tagging, pairs=True)),
+        (sets.chunking, sets.large_chunking),
+        (sets.entities, sets.large_entities),
+    ],
 )
 def test_large_sets_have_the_templates_of_the_default_and_others(default: Any, large: Any) -> None:
     few, many = default().plans()[0].templates, large().plans()[0].templates

@@ -63,6 +63,8 @@ WITH_CLASSES = ("de", "en", "es")
 """Languages with word classes in `spacy-lookups-data`."""
 WITH_PARTS = ("en",)
 """Languages whose tags become more accurate by the parts of speech there; others were not measured."""
+WITH_PAIRS = ("en",)
+"""Languages whose tags become more accurate by pairs of suffixes; Spanish ones lose."""
 PATHS = ("train", "dev", "raw", "vectors", "lists")
 GRAINS, PREFIXES = (200, 800, 3000), (8, 18, 0)
 """Numbers of classes of words by their vectors, and the bits that name the class of each number."""
@@ -368,6 +370,7 @@ def _render(settings: ConfigSettings, output: str) -> str:
         {**settings._asdict(), **paths}, factories=TASKS, output=output, tagged=tagged, incorrect=INCORRECT,
         classes=_classes(settings.lang), has_names=_has_names(),
         prefixes=[*PREFIXES],
+        pairs=settings.lang in WITH_PAIRS,
         parts_of_speech=settings.lang in WITH_PARTS and settings.lang in lookups_languages(PARTS),
         read=[column if column in learned else "_" for column in layout.columns],
         read_dev=[column if column in learned else "_" for column in (settings.of_dev or layout).columns],

@@ -369,6 +369,16 @@ def test_takes_up_what_is_installed(names: Any, lang: Any, of_tagger: Any, of_ne
         assert [list(block["attributes"]) for block in blocks] == ([of_tagger, of_ner] if goal != "small" else [[], []])
 
 
+@pytest.mark.parametrize(
+    ("lang", "goal", "pairs"), [("en", "accurate", True), ("en", "fast", False), ("es", "accurate", False)]
+)
+def test_pairs_of_suffixes_are_for_accurate_tags_of_english(lang: str, goal: str, pairs: bool) -> None:
+    made = settings(("tagger", "ner"), "conll2003", goal)._replace(lang=lang)
+    blocks = util.load_config_from_str(init_config(made))["components"]
+    assert blocks["crf_tagger"]["features"].get("pairs", False) is pairs
+    assert "pairs" not in blocks["crf_ner"]["features"]
+
+
 def test_raw_text_and_lists_of_the_user(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
 
