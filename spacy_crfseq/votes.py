@@ -8,7 +8,7 @@ labels of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -76,14 +76,14 @@ class Votes(NamedTuple):
         ptr = np.append(0, np.cumsum(kept))[self.ptr].astype(np.int64)
         return self._replace(ptr=ptr, sources=self.sources[kept], labels=self.labels[kept])
 
-    def repeated(self, words: Sequence[str], outside: Bools, begins: Bools, gold: Ints | None = None) -> Bools:
+    def repeated(self, words: Sequence[Hashable], outside: Bools, begins: Bools, gold: Ints | None = None) -> Bools:
         """Return the votes [V] for labels that a list or rule gives a word again and again, but nobody else does.
 
         For a label model, votes are independent, so that it would take "El" 300 times for a place if a list has it, and
         believe that others have missed 300 places.  Who says nothing outside of spans has decided on the word once.
         A span of several tokens is returned as a whole if one of its words is such a decision.
 
-        words (Sequence[str]): [T].
+        words (Sequence[Hashable]): [T] such as texts, or numbers of words.
         outside, begins (Bools): [L] the labels of tokens in no span, and those that may begin a span.
         gold (Ints | None): [T] true labels, negative where unknown, which count as those of one more source.
         """

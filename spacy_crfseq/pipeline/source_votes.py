@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from spacy.attrs import ORTH
 from spacy.tokens import Doc
 
 from ..chain import Chain
@@ -89,7 +90,9 @@ def sourced_texts(docs: Sequence[Doc]) -> SourcedTexts | None:
     tokens, by, labels = (list[Ints]() for _ in range(3))
     for first, doc, of_doc in zip(offsets.tolist(), docs, said, strict=False):
         for name, spans in of_doc.items():
-            row = np.array([numbers[tag] for tag in encode(spans, len(doc), SCHEME)], np.int32)
+            row = np.zeros(len(doc), np.int32)
+            if spans:
+                row[:] = [numbers[tag] for tag in encode(spans, len(doc), SCHEME)]
             for start, end in doc.spans[name].attrs[SILENT]:
                 row[start:end] = ABSTAIN
             speaks = np.flatnonzero(row != ABSTAIN)
@@ -103,7 +106,7 @@ def sourced_texts(docs: Sequence[Doc]) -> SourcedTexts | None:
     votes = make_votes(offsets, flat, of, given, names, len(tags), knows)
     notes = (doc.spans[name].attrs.get(LABEL_MODEL) for doc, of_doc in zip(docs, said, strict=True) for name in of_doc)
     method = next((MethodSettings(*note) for note in notes if note is not None), MethodSettings())
-    words = [token.text for doc in docs for token in doc]
+    words = np.concatenate([doc.to_array(ORTH) for doc in docs]).tolist()
     rules = transition_table(tags, SCHEME)
     believed = votes.without(votes.repeated(words, rules.outside, rules.start))
     return SourcedTexts(believed, tuple(tags), method)
