@@ -183,8 +183,11 @@ def in_process(work: str, *args: Any, env: Mapping[str, str] | None = None) -> A
 
 
 def run_command(command: list[str], env: Mapping[str, str] | None = None) -> str:
-    """Return the output of a command.  Raises Skip with its last words where it fails."""
-    full_env = {**os.environ, **ONE_THREAD, **(env or {})}
+    """Return the output of a command.  Raises Skip with its last words where it fails.
+
+    Python keeps the bytecode of this checkout, as it does of packages that are installed.
+    """
+    full_env = {**os.environ, **ONE_THREAD, "PYTHONDONTWRITEBYTECODE": "", **(env or {})}
     done = subprocess.run(command, cwd=ROOT, env=full_env, capture_output=True, text=True, check=False)
     if done.returncode:
         last = (done.stderr or done.stdout).strip().splitlines()[-1:]
