@@ -78,7 +78,7 @@ def fit(
             training = _distribute(training, cluster, workers.code, checkpoint)
         with locked_folder(output):  # before the corpus is read, which takes long
             try:
-                if next(iter(training.read_dev()), None) is None:
+                if not training.has_dev():
                     say("warn", "No dev corpus: training without scores; model-best will equal model-last")
                     training.without_dev()
                 training.encode()
@@ -288,7 +288,7 @@ def _distribute(
         bar = tqdm(desc="Encoding", disable=None, leave=False, file=sys.stderr, unit=" parts")
         facts = checkpoint.content.facts.get(name, {})
         pipe.training.set(remote=cluster.training(facts, code, partial(_show_parts, bar)))
-    return training._replace(corpus=training.corpus.unkept(), distributed=True)
+    return training._replace(corpus=training.corpus.kept(False), dev=training.dev.kept(True), distributed=True)
 
 
 def _show_parts(bar: Any, done: int, total: int) -> None:

@@ -5,12 +5,19 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spacy.training import Example
 
+from ..features.templates import column_names
 from ..files import collecting
-from .doc_builder import LabelledText
+from .doc_builder import LabelledText, join
+
+if TYPE_CHECKING:
+    from .doc_model import DocModel
+
+PORTION = 200
+"""Sentences that are read at a time."""
 
 
 class Corpus:
@@ -31,6 +38,7 @@ class Corpus:
         self.keeps, self.portions = keep, None if keep else portions
         self._read, self._report = read, report
         self._kept: list[Example] | None = None
+        self._labelled: dict[tuple[Any, ...], LabelledText | None] = {}
         self._n_tokens: int | None = None
 
     def __iter__(self) -> Iterator[Example]:
@@ -42,9 +50,29 @@ class Corpus:
                 self._kept = list(self._counted())
         return iter(self._kept)
 
-    def unkept(self) -> Corpus:
-        """Return the corpus, read anew each time."""
-        return Corpus(self._read, False, self._report)
+    def kept(self, keep: bool) -> Corpus:
+        """Return the corpus, whose examples are kept, or read anew each time."""
+        return Corpus(self._read, keep, self._report)
+
+    def labelled(self, model: DocModel) -> LabelledText | None:
+        """Return all sentences as a model reads them, None where it needs Docs, or if there are none.
+
+        They are read at the first call; a corpus that is learned from would take memory for nothing (`portions`).
+        RAISES FormatError: On a line that cannot be read.
+        """
+        if self.portions is None or model.reads_docs:
+            return None
+        columns, annotation = column_names(*model.features.plans()), model.annotation
+        key = columns, annotation.column, str(annotation.settings())
+        if key not in self._labelled:
+            parts = list[LabelledText]()
+            for part in self.portions(PORTION, columns, annotation):
+                if isinstance(part, list):
+                    parts = []
+                    break
+                parts.append(part)
+            self._labelled[key] = join(parts) if parts else None
+        return self._labelled[key]
 
     def annotate(self, pipe: Any) -> None:
         """Let a component annotate the predicted Docs of a corpus that is kept."""

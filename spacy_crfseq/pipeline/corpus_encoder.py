@@ -109,8 +109,7 @@ def encode_corpus(
     RAISES DataError: On annotation that cannot be read; both name the component.
     """
     loss, labelled = (model.method.loss, True) if term is None else (term.loss, not is_unlabelled(term.loss))
-    by_docs = model.first or model.features.set_names or model.method.potentials or isinstance(loss, TextLoss)
-    without_docs = labelled and not by_docs and model.vocab_in_use.vocab is model.vocab
+    without_docs = labelled and not model.reads_docs and not isinstance(loss, TextLoss)
     growing = _GrowingCorpus(model, example_encoder, loss, labelled)
     portions = examples.portions if without_docs and isinstance(examples, Corpus) else None
     try:

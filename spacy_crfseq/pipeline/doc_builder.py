@@ -84,11 +84,27 @@ class CorpusSettings:
 
 
 class LabelledText(NamedTuple):
-    """Some sentences as the text, the gold tags [T] and the weights [N] that docs of them would have."""
+    """Some sentences as the text, the gold tags [T] and the weights [N] that docs of them would have.
+
+    spaced (bool): Whether it is known of a sentence where its spaces are.
+    """
 
     text: Columns
     tags: list[str | None]
     weights: NDArray[np.float64]
+    spaced: bool
+
+
+def join(parts: Sequence[LabelledText]) -> LabelledText:
+    """Return the sentences of at least one text as one."""
+    lengths = np.concatenate([np.diff(part.text.offsets) for part in parts])
+    text = parts[0].text._replace(
+        orths=np.concatenate([part.text.orths for part in parts]),
+        context=np.concatenate([part.text.context for part in parts]),
+        offsets=np.append(0, np.cumsum(lengths)),
+    )
+    tags = [*chain.from_iterable(part.tags for part in parts)]
+    return LabelledText(text, tags, np.concatenate([part.weights for part in parts]), any(p.spaced for p in parts))
 
 
 class _Keys(dict[str, int]):
@@ -177,8 +193,9 @@ class DocBuilder:
         of_docs = settings.unit != "sentence" or settings.joined or settings.twice
         same_key = getattr(annotation, "spans_key", settings.chunks_key) == settings.chunks_key
         learns_wrong = getattr(annotation, "incorrect_spans_key", None) is not None
-        # docs have the features of a morph in another order
-        held = name in self._columns and name != "morph" and {*inputs} <= {*settings.given} & {*ATTRIBUTES}
+        # docs have the features of a morph in another order; given answers restrict predictions
+        held = name in self._columns and name not in {"morph", *settings.given}
+        held = held and {*inputs} <= {*settings.given} & {*ATTRIBUTES}
         return held and same_key and not of_docs and not learns_wrong
 
     def labelled(self, sentences: list[Sentence], inputs: Sequence[str], annotation: Annotation) -> LabelledText | None:
@@ -212,7 +229,8 @@ class DocBuilder:
         weights = np.array([self._settings.weight * self._weight([sentence]) for sentence in sentences])
         from ..features.encoder import Columns
 
-        return LabelledText(Columns(orths, np.ascontiguousarray(context), offsets, {}), gold, weights)
+        spaced = any(sentence.spaces is not None for sentence in sentences)
+        return LabelledText(Columns(orths, np.ascontiguousarray(context), offsets, {}), gold, weights, spaced)
 
     def _word_key(self, word: str) -> int:
         key = self._strings[word]

@@ -187,6 +187,12 @@ class DocModel:
         return frozenset(chain.from_iterable(map(columns_read, self.features.token_functions.values())))
 
     @property
+    def reads_docs(self) -> bool:
+        """Whether it reads more of Docs than words and token columns, or their vocab is not its own."""
+        of_docs = self.first is not None or self.features.set_names or self.method.potentials
+        return bool(of_docs) or self.vocab_in_use.vocab is not self.vocab
+
+    @property
     def n_active(self) -> int:
         """The number of nonzero weights."""
         return int(np.count_nonzero(self.crf.theta))

@@ -7,9 +7,12 @@ They are those of `nlp.evaluate`, which makes Docs of predictions.  The score of
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain
+from typing import NamedTuple
+
 import numpy as np
 from spacy.scorer import PRFScore
-from spacy.tokens import Doc
 from spacy.training import Example
 
 from ..features.encoded import Encoded
@@ -21,33 +24,49 @@ from ..training.fit import DevScores
 from ..training.progress import shown
 from ..types import MISSING, Bools, Floats, Ints, LearnedDecoder, Offsets
 from .calibration import CalibrationFit, JudgedPart, fit_to_parts
+from .corpus import Corpus
 from .doc_model import DocModel
 from .labels import gold_tags, known_tags, same_words
-from .prediction import DocColumns, allowed_labels
+from .prediction import allowed_labels
 
 
-def encode_allowed(model: DocModel, docs: list[Doc]) -> tuple[Encoded, DocColumns, Bools | None]:
-    """Return the words of Docs as numbers, the columns read, and the labels they may have [W, L], None if all may."""
-    encoded, columns = model.encode(docs)
-    return encoded, columns, allowed_labels(model.labels, docs, columns)[0]
+class _DevTexts(NamedTuple):
+    """A development corpus as a model reads it.
+
+    doc_offsets (Offsets): [docs + 1] starts of the Docs' words.
+    allowed (Bools | None): [W, L] the labels that words may have, None if all may have all.
+    tags (list): [W] gold tags, None where they are unknown.
+    alike (bool): Whether nothing is decided before, and predicted and gold Docs have the same words, none of which is
+        white space, and the same sentences.
+    spaced (bool): Whether it is known of a Doc where its spaces are.
+    """
+
+    encoded: Encoded
+    doc_offsets: Offsets
+    allowed: Bools | None
+    tags: list[str | None]
+    alike: bool
+    spaced: bool
 
 
 class Evaluator:
     """A function from parameters [D] to the F1 of spans on `dev`, or the accuracy of known tags."""
 
-    def __init__(self, model: DocModel, dev: list[Example]) -> None:
-        (self._crf, _), self._model, self._rules = model.trained(), model, model.rules
-        self._encoded, columns, self._allowed = encode_allowed(model, [example.predicted for example in dev])
-        self._doc_offsets = columns.doc_offsets
-        tokens = (tag for example in dev for tag in gold_tags(model.annotation, example, model.name))
-        tags = known_tags([*columns.only_words(tokens)])
+    def __init__(self, model: DocModel, dev: Iterable[Example]) -> None:
+        (self._crf, encoder), self._model, self._rules = model.trained(), model, model.rules
+        labelled = dev.labelled(model) if isinstance(dev, Corpus) else None
+        if labelled is None:
+            texts = _of_docs(model, list(dev))
+        else:
+            encoded = encoder.encode(labelled.text)
+            texts = _DevTexts(encoded, encoded.offsets, None, labelled.tags, alike=True, spaced=labelled.spaced)
+        self._encoded, self._doc_offsets, self._allowed, tags, alike, self._spaced = texts
         names = [*self._crf.labels, *sorted({tag for tag in tags if tag is not None} - set(self._crf.labels))]
         numbers: dict[str | None, int] = {tag: number for number, tag in enumerate(names)}
         self._gold = np.array([numbers.get(tag, MISSING) for tag in tags], np.int32)
         self._known, scheme = self._gold >= 0, model.annotation.scheme
         self._table = None if scheme is None else TagTable(names, scheme)
-        self._plain = self._is_plain(dev, columns)
-        self._spaced = any(len(example.reference) and not example.reference.has_unknown_spaces for example in dev)
+        self._plain = alike and self._is_plain()
 
     def __call__(self, theta: Floats) -> float:
         """Return the score of parameters."""
@@ -114,17 +133,30 @@ class Evaluator:
         trial = self.posterior(theta)
         return trial.decode(self._model.method.decoder, watched=lambda parts: shown(parts, len(parts), "Score"))
 
-    def _is_plain(self, dev: list[Example], columns: DocColumns) -> bool:
-        """Whether scores of Docs are those of labels: equal tokens and sentences, nothing unknown or decided before."""
-        starts = [np.append(1, e.reference.to_array(["SENT_START"])[1:]) == 1 for e in dev if len(e.reference)]
+    def _is_plain(self) -> bool:
+        """Whether scores of Docs that are alike are those of labels: all are known, and no span crosses sentences."""
         offsets = self._encoded.offsets
         return (
-            bool(starts) and bool(self._known.all()) and not columns.state.any()
-            and not self._model.cfg.get("threshold")
-            and all(map(same_words, dev)) and columns.gaps is None
-            and np.array_equal(np.flatnonzero(np.concatenate(starts)), offsets[:-1])
-            and self._n_spans(offsets) == self._n_spans(columns.doc_offsets)
+            bool(self._known.all()) and not self._model.cfg.get("threshold")
+            and self._n_spans(offsets) == self._n_spans(self._doc_offsets)
         )  # fmt: skip
 
     def _n_spans(self, offsets: Offsets) -> int:
         return 0 if self._table is None else len(spans_of(self._gold, offsets, self._table).start)
+
+
+def _of_docs(model: DocModel, dev: list[Example]) -> _DevTexts:
+    """Return examples as a model reads them."""
+    docs, annotated = [example.predicted for example in dev], [e.reference for e in dev if len(e.reference)]
+    encoded, columns = model.encode(docs)
+    allowed, _ = allowed_labels(model.labels, docs, columns)
+    tags = known_tags(
+        [*columns.only_words(chain.from_iterable(gold_tags(model.annotation, e, model.name) for e in dev))]
+    )
+    starts = [np.append(1, doc.to_array(["SENT_START"])[1:]) == 1 for doc in annotated]
+    alike = (
+        bool(starts) and not columns.state.any() and all(map(same_words, dev)) and columns.gaps is None
+        and np.array_equal(np.flatnonzero(np.concatenate(starts)), encoded.offsets[:-1])
+    )  # fmt: skip
+    spaced = any(not doc.has_unknown_spaces for doc in annotated)
+    return _DevTexts(encoded, columns.doc_offsets, allowed, tags, alike, spaced)

@@ -50,6 +50,10 @@ def log(kind: str, line: str) -> None:
     (util.logger.warning if kind == "warn" else util.logger.info)(line)
 
 
+_Readers: TypeAlias = tuple[Callable[[], Iterable[Any]], Callable[..., Any] | None]
+"""A function that reads the examples of a corpus, and one that reads it in portions, if its reader can."""
+
+
 class TrainingReporter(Protocol):
     """Shows and logs training."""
 
@@ -114,6 +118,7 @@ class PipelineTraining(NamedTuple):
     to_train (dict): The components to train, by their names.
     resumed (set): Those of them that were trained before.
     corpus (Corpus): The training corpus, which `encode` is the first to read.
+    dev (Corpus): The dev corpus, perhaps without texts.
     distributed (bool): Whether the workers of a cluster read the training corpus.
     """
 
@@ -122,7 +127,7 @@ class PipelineTraining(NamedTuple):
     to_train: dict[str, CRFComponent]
     resumed: set[str]
     corpus: Corpus
-    read_dev: Callable[[], Iterable[Example]]
+    dev: Corpus
     say: Say = log
     distributed: bool = False
 
@@ -138,6 +143,14 @@ class PipelineTraining(NamedTuple):
         for pipe in self.to_train.values():
             pipe.training.set(calibrates=fits)
         return self._replace(settings={**self.settings, "before_to_disk": callback.then})
+
+    def has_dev(self) -> bool:
+        """Whether the dev corpus has texts; it is read now, so that its errors come early.
+
+        RAISES FormatError: On a line that cannot be read.
+        """
+        texts = [self.dev.labelled(pipe.doc_model) for pipe in self.to_train.values()]
+        return None not in texts or bool(self.dev.head(1))
 
     def without_dev(self) -> None:
         """Let components that calibrate do so by parts of the training corpus, if that is small."""
@@ -178,8 +191,9 @@ class PipelineTraining(NamedTuple):
 
         Features that earlier components have changed are encoded again; Ctrl-C is raised.
         """
-        dev, left, annotated = Corpus(self.read_dev, self.corpus.keeps or self.distributed), list(self.to_train), False
-        scored = bool(dev.head(1))
+        # annotations of components are of these turns alone
+        dev, left, annotated = self.dev.kept(True) if self.dev.keeps else self.dev, list(self.to_train), False
+        scored = self.has_dev()
         for component in self.to_train.values():
             component.training.set(annotators=())
         for name, pipe in self.nlp.pipeline:
@@ -262,7 +276,7 @@ class PipelineTraining(NamedTuple):
         nlp = self.nlp
         scores = scores_alone(nlp, dev_scores or {})
         if scores is None:
-            dev = list(self.read_dev()) if scoring else []
+            dev = list(self.dev) if scoring else []
             scores = nlp.evaluate(dev) if dev else {}
         weighted = self.settings["score_weights"]
         kept = {name: value for name, value in scores.items() if name in weighted or name.endswith(SEQUENCES)}
@@ -378,7 +392,7 @@ def set_up_from(config: Config, say: Say = log) -> PipelineTraining:
     for pipe in to_train.values():
         pipe.training.set(watch=count_texts)
     resumed = set(util.get_sourced_components(config)).intersection(to_train)
-    read_train, read_dev, portions = _corpora(nlp, filled, settings)
+    (read, portions), (read_dev, dev_portions) = _corpora(nlp, filled, settings)
     last = max(nlp.pipe_names.index(name) for name in to_train)
     annotates = not set(settings["annotating_components"]).isdisjoint(nlp.pipe_names[:last])  # for one trained later
     block = corpus_block(filled, "train_corpus")
@@ -390,9 +404,8 @@ def set_up_from(config: Config, say: Say = log) -> PipelineTraining:
         size = f"{count_of(docs // times, 'document')}, {count_of(tokens // times, 'token')}"
         say("info", f"Encoded {size}{twice}{of_several}")
 
-    return PipelineTraining(
-        nlp, settings, to_train, resumed, Corpus(read_train, annotates, report, portions), read_dev, say
-    )
+    corpus, dev = Corpus(read, annotates, report, portions), Corpus(read_dev, annotates, None, dev_portions)
+    return PipelineTraining(nlp, settings, to_train, resumed, corpus, dev, say)
 
 
 def count_texts(name: str, examples: Iterator[Example]) -> Iterator[Example]:
@@ -422,21 +435,24 @@ def _to_train(nlp: Language, frozen: list[str]) -> dict[str, CRFComponent]:
     return trainable  # type: ignore[return-value]
 
 
-def _corpora(
-    nlp: Language, config: Any, settings: dict[str, Any]
-) -> tuple[Callable[[], Iterable[Example]], Callable[[], Iterable[Example]], Callable[..., Any] | None]:
-    """Return functions that read the training and the dev examples, and the former in portions, if its reader can.
+def _corpora(nlp: Language, config: Any, settings: dict[str, Any]) -> tuple[_Readers, _Readers]:
+    """Return functions that read the training and the dev corpus.
 
     There are no dev examples if the config has no dev path: their reader could not be created.
     """
     name, dev = settings["train_corpus"], settings["dev_corpus"]
     reader = reader_of("[training] train_corpus", name, nlp)
-    read_dev = partial(reader_of("[training] dev_corpus", dev, nlp), nlp) if _has_path(config, dev) else list[Any]
     read = partial(getattr(reader, "stream", reader), nlp)  # calling the package's readers would keep the examples
     if next(iter(read()), None) is None:
         raise DataError(f"[{name}] holds no documents. Check its path, --paths.train.")
-    portions = partial(reader.portions, nlp) if hasattr(reader, "portions") else None
-    return read, read_dev, portions
+    if not _has_path(config, dev):
+        return (read, _portions(reader, nlp)), (list[Any], None)
+    dev_reader = reader_of("[training] dev_corpus", dev, nlp)
+    return (read, _portions(reader, nlp)), (partial(dev_reader, nlp), _portions(dev_reader, nlp))
+
+
+def _portions(reader: Any, nlp: Language) -> Callable[..., Any] | None:
+    return partial(reader.portions, nlp) if hasattr(reader, "portions") else None
 
 
 def _has_path(config: dict[str, Any], name: str) -> bool:

@@ -597,7 +597,7 @@ class Training:
                 objective = self._begin_on(examples, terms or {})
             else:
                 objective = remote.objective(model, self.plan.report)
-            evaluate = Evaluator(model, list(dev)) if dev is not None else None
+            evaluate = Evaluator(model, dev) if dev is not None else None
         try:
             yield objective, evaluate
         finally:

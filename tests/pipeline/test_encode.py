@@ -25,7 +25,7 @@ from spacy_crfseq.pipeline.component import CRFComponent
 from spacy_crfseq.pipeline.corpus import Corpus
 from spacy_crfseq.pipeline.evaluator import Evaluator
 from spacy_crfseq.pipeline.prediction import VocabInUse, lexeme_reader
-from spacy_crfseq.pipeline.readers import create_conll_reader
+from spacy_crfseq.pipeline.readers import create_conll_reader, create_conllu_reader
 from tests.pipeline.helpers import (
     FACTORIES,
     LBFGS,
@@ -323,6 +323,44 @@ def test_portions_are_encoded_as_docs_are(case: str, tmp_path: Path, monkeypatch
     for keys, their_keys in zip(pipe.crf.keys, other.crf.keys, strict=True):
         np.testing.assert_array_equal(keys, their_keys)
     np.testing.assert_array_equal(pipe.fit().last, other.fit().last)
+
+
+@pytest.mark.filterwarnings("ignore:.*not valid IOB2")
+@pytest.mark.parametrize(
+    ("case", "reader"),
+    [
+        *((case, {}) for case in ("given tags", "parts of speech", "other scheme", "invalid", "missing", "documents")),
+        ("entities", {"given": ["ent"]}),
+    ],
+)
+def test_scores_of_sentences_without_docs_are_those_of_their_docs(
+    case: str, reader: dict[str, Any], tmp_path: Path
+) -> None:
+    factory, settings, changed, changes, had_docs = CASES[case]
+    nlp = blank(factory, optimizer={**LBFGS, "max_iterations": 3}, **settings)
+    initialize(nlp, examples(nlp, factory)[:2])
+    read = create_conll_reader(write(tmp_path / "dev.conll", changes), **{"columns": COLUMNS, **changed, **reader})
+    pipe, dev = pipe_of(nlp), Corpus(partial(read, nlp), False, None, partial(read.portions, nlp))
+    pipe.fit()
+    assert (dev.labelled(pipe.doc_model) is None) == (True in had_docs or bool(reader))
+    own, theirs = Evaluator(pipe.doc_model, dev), Evaluator(pipe.doc_model, list(dev))
+    assert own(pipe.crf.theta) == theirs(pipe.crf.theta)
+    assert own.scores(pipe.crf.theta) == theirs.scores(pipe.crf.theta)
+    fits = [evaluator.calibration(evaluator.posterior(pipe.crf.theta)) for evaluator in (own, theirs)]
+    assert fits[0] == fits[1]
+
+
+def test_it_is_kept_of_sentences_without_docs_whether_spaces_are_known(tmp_path: Path) -> None:
+    nlp = trained("crf_tagger")
+    words = "".join(f"{i}\t{word}\t_\tNOUN\tNNP\t_\t0\t_\t_\t_\n" for i, word in enumerate(("a", "b"), start=1))
+    (tmp_path / "dev.conllu").write_text(f"{words}\n", encoding="utf8")
+    read = create_conllu_reader(tmp_path / "dev.conllu")
+    dev = Corpus(partial(read, nlp), False, None, partial(read.portions, nlp))
+    assert dev.labelled(pipe_of(nlp).doc_model) is not None
+    scores = [Evaluator(pipe_of(nlp).doc_model, of).scores(pipe_of(nlp).crf.theta) for of in (dev, list(dev))]
+    assert scores[0] == scores[1]
+    assert scores[0] is not None
+    assert scores[0]["token_acc"] == 1
 
 
 @pytest.mark.parametrize("changes", [{1: {5: "I-LOC"}}, {1: {2: "NOUNS"}}])

@@ -112,7 +112,7 @@ def find_regularization(
     untrained = [other for other in training.to_train if other not in {name, *training.resumed}]
     _check_inputs(training, name, untrained)
     training, rho2 = _with_method(training, name, path.rho2, say)
-    if next(iter(training.read_dev()), None) is None:
+    if not training.has_dev():
         raise DataError("A path chooses by the score on a dev corpus, but there is none. Give --paths.dev FILE.")
     training.encode()
     steps, solutions, interrupted = list[PathStep](), list[_Solution](), False

@@ -202,7 +202,7 @@ def _unaligned(training: PipelineTraining, pipe: CRFComponent, labels: Collectio
     from ...pipeline.labels import gold_tags
 
     lost = {}
-    for part, examples in {"train": training.corpus, "dev": training.read_dev()}.items():
+    for part, examples in {"train": training.corpus, "dev": training.dev}.items():
         unaligned = Unaligned()
         for example in examples:
             gold_tags(pipe.annotation, example, pipe.name, unaligned)

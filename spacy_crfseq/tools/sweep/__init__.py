@@ -135,7 +135,7 @@ class Sweep:
         self, source: GridFile, output: Path, seeds: int, schedule: Schedule, tables: ResultFiles, say: Say
     ) -> None:
         training = set_up_from(source.config, say)
-        if next(iter(training.read_dev()), None) is None:
+        if not training.has_dev():
             raise DataError("A sweep ranks by the score on a dev corpus, but there is none. Give --paths.dev FILE.")
         self.source, self.output, self._say = source, output, say
         self.component = training.one_to_train(source.component)
