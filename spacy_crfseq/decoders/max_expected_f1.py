@@ -69,11 +69,11 @@ class MaxExpectedF1:
     ) -> Ints:
         scores, offsets = kernels.borders.take_scores(scores, offsets, allowed)
         possible = scores.constrained(constraints, allowed)
-        spans, log_z = kernels.spans.make_span_chain(possible, offsets, constraints.inside)
+        gain, cost, outside = float(1 + self.beta**2), float(self.expected_f), constraints.outside
+        least = cost / gain * (1 - 1e-9)  # spans of a lower probability cost more than they gain
+        spans, log_z = kernels.spans.make_span_chain(possible, offsets, constraints.inside, outside, least)
         check_possible(log_z)
-        gain, cost = float(1 + self.beta**2), float(self.expected_f)
-        # spans of a lower probability cost more than they gain
-        return kernels.spans.best_spans(spans, offsets, constraints.outside, (gain, cost, cost / gain * (1 - 1e-9)))[0]
+        return kernels.spans.best_spans(spans, offsets, outside, (gain, cost, least))[0]
 
     def observe(self, posterior: Any, gold: Ints) -> Any:
         """Return the choices in a text that is new to its model, see `candidates_of`."""

@@ -208,7 +208,9 @@ class Posterior(NamedTuple):
         """Return the spans of a probability above `least` and these [C], see `kernels.spans.candidates`; no rules."""
         rows, values = [np.zeros((0, 3), np.int32)], [np.zeros(0)]
         for piece in self._replace(rules=None)._constrained():
-            chain, log_z = kernels.spans.make_span_chain(*piece.lattice[:2], self.constraints.inside)
+            chain, log_z = kernels.spans.make_span_chain(
+                *piece.lattice[:2], self.constraints.inside, self.constraints.outside, least
+            )
             check_possible(log_z, piece.sequences.start)
             spans, shares = kernels.spans.candidates(chain, piece.lattice.offsets, self.constraints.outside, least)
             rows.append(spans + np.array([piece.tokens.start, piece.tokens.start, 0], np.int32))

@@ -14,6 +14,7 @@ from .sequences import PlainScores, limits, part
 
 NEGLIGIBLE = 1e-10
 """A span of a smaller probability counts as one of probability zero."""
+NONE: Bools = np.zeros(0, np.bool_)
 
 
 class SpanChain(NamedTuple):
@@ -28,6 +29,7 @@ class SpanChain(NamedTuple):
     opens (Floats): [T, L] P(y_t = j, and the label before is not of the same span), float64.
     closes (Floats): [T, L] P(the label after is not of the same span | y_t = i).
     goes_on (Floats): [T, K] P(y_t = j | y_{t-1} = i) of the links.
+    covered (Bools): [T] whether a span that is probable enough may have the token.
     """
 
     possible: Bools
@@ -38,15 +40,17 @@ class SpanChain(NamedTuple):
     opens: Floats
     closes: Floats
     goes_on: Floats
+    covered: Bools
 
 
 class Table(NamedTuple):
-    """The values of the best labellings of the tokens up to a token, by its label, [T, L] each.
+    """The values of the best labellings of the tokens of a sequence up to a token, by its label, [length, L] each.
 
     begin (Floats): Where another span may begin at it.
     through (Floats): Where a span goes on through it that counts as improbable.
     finish (Floats): Where a span may end there.
-    origins (Ints): [T, L, 2] where one ends whose probability counts, its first token and its first label, else -1.
+    origins (Ints): [length, L, 2] where one ends whose probability counts, its first token and its first label; else -1
+        and, for a label that stands between such spans, the label before.
     """
 
     begin: Floats
@@ -55,18 +59,27 @@ class Table(NamedTuple):
     origins: Ints
 
 
-def make_span_chain(scores: Scores, offsets: Offsets, inside: Bools) -> tuple[SpanChain, Floats]:
-    """Return how spans behave, and log Z of each sequence [N]; `inside` [L, L] is that of `Constraints`."""
+def make_span_chain(
+    scores: Scores, offsets: Offsets, inside: Bools, outside: Bools = NONE, least: float = 0.0
+) -> tuple[SpanChain, Floats]:
+    """Return how spans behave, and log Z of each sequence [N]; `inside` [L, L] is that of `Constraints`.
+
+    least (float): With the labels `outside` [L], where each span of a sequence could be left out: the probability below
+        which spans are not asked for.  Steps of tokens that no more probable span may have are not computed: opens and
+        goes_on are zero, closes is 1.
+    """
     links, possible = np.argwhere(inside).astype(np.int32, order="C"), scores.transitions > -np.inf
     first_link = np.searchsorted(links[:, 0], np.arange(len(inside) + 1)).astype(np.int64)
     follows = np.where(possible & ~inside, 0.0, -np.inf)
     shape, log_z, left = scores.emissions.shape, np.zeros(len(offsets) - 1), np.diff(offsets) > 0
-    steps: Any = np.zeros(shape, np.bool_), np.zeros(shape), np.ones(shape), np.zeros((shape[0], len(links)))
+    covered = np.ones(shape[0], np.bool_)
+    steps: Any = np.zeros(shape, np.bool_), np.zeros(shape), np.ones(shape), np.zeros((shape[0], len(links))), covered
     apart = (~inside).astype(np.float64)
-    _span_steps((*scores,), offsets, apart, links, steps, log_z, left)
+    _span_steps((*scores,), offsets, apart, links, (follows, outside, least), steps, log_z, left)
     for tokens, s, sequence, log_z[s] in exactly(scores, offsets, left):
         own: Any = tuple(array[tokens] for array in steps)
-        _span_steps((*sequence,), whole(sequence), apart, links, own, np.empty(1), left[s : s + 1])
+        everything = follows, outside, 0.0
+        _span_steps((*sequence,), whole(sequence), apart, links, everything, own, np.empty(1), left[s : s + 1])
         # `exactly` may have moved what is impossible to transitions of each position
         into: Bools = np.any(sequence.transitions > -np.inf, axis=1)
         own[0][1:] &= into[1:] if len(into) > 1 else into
@@ -75,14 +88,19 @@ def make_span_chain(scores: Scores, offsets: Offsets, inside: Bools) -> tuple[Sp
 
 @kernel
 def _span_steps(
-    scores: PlainScores, offsets: Offsets, apart: Floats, links: Ints, steps: tuple[Bools, Floats, Floats, Floats],
-    log_z: Floats, left: Bools,
+    scores: PlainScores, offsets: Offsets, apart: Floats, links: Ints, asked: tuple[Floats, Bools, float],
+    steps: tuple[Bools, Floats, Floats, Floats, Bools], log_z: Floats, left: Bools,
 ) -> None:  # fmt: skip
-    """Fill the last four arrays of `SpanChain` for sequences that are left [N], and clear that for most of them.
+    """Fill the last five arrays of `SpanChain` for sequences that are left [N], and clear that for most of them.
 
     apart [L, L] is 1 where no span goes on, else 0.
+    asked (tuple): The chain's `follows`, and the last arguments of `make_span_chain`.
     """
-    allowed, opens, closes, goes_on = steps
+    allowed, opens, closes, goes_on, covered = steps
+    follows, outside, least = asked
+    filler, within = _filler(follows, outside) if least > 0 else -1, np.ones(apart.shape[0], np.float32)
+    for k in range(outside.shape[0]):
+        within[k] = not outside[k]
     work, base = workspace(offsets, scores)
     potentials, alpha, beta, scale, potentials_ahead, potentials_back, _ = work
     n, ends, no_gold = apart.shape[0], np.empty(apart.shape[0]), np.empty(0, np.int32)
@@ -93,14 +111,23 @@ def _span_steps(
         sequence = part(scores, b, b + length)
         log_z[s], exact = solve(sequence, no_gold, base, limits(work.beta).huge, work)
         left[s] = not exact
-        # what begins at each token, and how it goes on from the one before
         for t in range(length if exact else 0):
             for k in range(n):
-                allowed[b + t, k] = potentials[t, k] > 0 and beta[t, k] > 0
-                opens[b + t, k] = np.float64(alpha[t, k]) * beta[t, k] if t == 0 else 0.0
-                ends[k] = np.float64(potentials[t, k]) * beta[t, k] * scale[t]
-            if t == 0:
+                allowed[b + t, k] = (potentials[t, k] > 0) & (beta[t, k] > 0)
+        few = exact and _left_out(allowed, b, b + length, filler) >= 0
+        # what begins at each token, and how it goes on from the one before
+        for t in range(length if exact else 0):
+            if few:  # half of it, since these are rounded
+                share = 0.0
+                for k in range(n):
+                    share += alpha[t, k] * beta[t, k] * within[k]
+                covered[b + t] = share > least / 2
+            for k in range(n if t == 0 else 0):
+                opens[b, k] = np.float64(alpha[0, k]) * beta[0, k]
+            if t == 0 or not (covered[b + t] or covered[b + t - 1]):
                 continue
+            for k in range(n):
+                ends[k] = np.float64(potentials[t, k]) * beta[t, k] * scale[t]
             if sequence.transitions.shape[0] > 1:
                 transition_potentials(sequence.transitions[t], potentials_ahead, potentials_back)
             # from each label, the probability of steps that end its span, and of what then begins
@@ -144,9 +171,9 @@ def best_spans(
     out (tuple): Candidates are written to rows [room, 3] and values [room], as `candidates` returns them; without rows,
         values replace their probabilities.
     """
-    labels, table = np.zeros(len(spans.opens), np.int32), np.empty((3, *spans.opens.shape))
-    origins = np.full((*spans.opens.shape, 2), -1, np.int32)
-    return labels, _search(offsets, spans, outside, worth, Table(table[0], table[1], table[2], origins), labels, out)
+    labels, shape = np.zeros(len(spans.opens), np.int32), (int(np.diff(offsets).max(initial=0)), len(outside))
+    table = Table(np.empty(shape), np.empty(shape), np.empty(shape), np.empty((*shape, 2), np.int32))
+    return labels, _search(offsets, spans, outside, worth, table, labels, out)
 
 
 @inlined
@@ -175,62 +202,96 @@ def _search(
     For each first token and label, the most probable paths of the span's labels are followed to every last token and
     label, as long as they are above the floor of the sequence.  Spans below it count as having the probability zero,
     so that there is a labelling wherever one is possible.  Where each span could be left out, those of a probability
-    below the least are negligible too, which leaves few.
+    below the least are negligible too, which leaves few; then no best labelling has a span that counts as improbable.
     """
-    filler, count = _filler(spans.follows, outside), 0
+    filler, count, n_outside = _filler(spans.follows, outside), 0, 0
+    for k in range(outside.shape[0]):
+        n_outside += outside[k]
     for s in range(offsets.shape[0] - 1):
         b, e = offsets[s], offsets[s + 1]
-        floor = max(NEGLIGIBLE, worth[2]) if filler >= 0 else NEGLIGIBLE
-        for t in range(b, e if filler >= 0 else b):
-            if not spans.allowed[t, filler]:
-                floor = NEGLIGIBLE
+        between = _left_out(spans.allowed, b, e, filler)
+        floor = max(NEGLIGIBLE, worth[2]) if between >= 0 else NEGLIGIBLE
         if e > b:
-            count = _fill_table(b, e, spans, outside, (worth[0], worth[1], floor), table, count, out)
-            _trace_back(b, e, spans, outside, worth[1], table, labels)
+            between = between if n_outside == 1 else -1
+            count = _fill_table(b, e, spans, outside, (worth[0], worth[1], floor), between, table, count, out)
+            _trace_back(b, e, spans, outside, worth[1], between, table, labels)
     return count
 
 
 @inlined
+def _left_out(allowed: Bools, b: int, e: int, filler: int) -> int:
+    """Return the filler if each of the tokens b..e-1 may have it, so that any span could be left out, else -1."""
+    for t in range(b, e if filler >= 0 else b):
+        if not allowed[t, filler]:
+            return -1
+    return filler
+
+
+@inlined
 def _fill_table(
-    b: int, e: int, spans: SpanChain, outside: Bools, worth: tuple[float, float, float], table: Table, count: int,
-    out: tuple[Ints, Floats],
+    b: int, e: int, spans: SpanChain, outside: Bools, worth: tuple[float, float, float], between: int, table: Table,
+    count: int, out: tuple[Ints, Floats],
 ) -> int:  # fmt: skip
-    """Fill the table for the sequence of the tokens b..e-1; return the count of candidates, now with its own."""
+    """Fill the table for the sequence of the tokens b..e-1; return the count of candidates, now with its own.
+
+    between (int): The only label outside, which all tokens may have: without spans that count as improbable, it stands
+        between candidates.  -1 if there is none.
+    """
     # one long function: parts that take these tuples at each token would count references to all arrays
-    possible, follows, links, first_link, allowed, opens, closes, goes_on = spans
+    possible, follows, links, first_link, allowed, opens, closes, goes_on, covered = spans
     (begin, through, finish, origins), (rows, values) = table, out
     (gain, cost, floor), n, shared = worth, outside.shape[0], follows.shape[0] == 1
     # labels now and at the next token, and the probabilities of the best ways to them, zero for the other labels
     now, then, mass, longer = np.empty(n, np.int64), np.empty(n, np.int64), np.zeros(n), np.zeros(n)
-    for t in range(b, e):
+    ended = np.zeros(e - b + 1, np.bool_)  # whether a candidate ends before a token
+    for t in range(e - b):
         for j in range(n):
             finish[t, j] = -np.inf
+    for t in range(0 if between >= 0 else e - b):
+        for j in range(n):
+            origins[t, j, 0] = -1
     for t in range(b, e):
-        # what may begin here, or go on without counting
-        s = 0 if shared else t
-        for j in range(n):
-            begin[t, j] = 0.0 if t == b else -np.inf
-        for i in range(n if t > b else 0):
-            value, row, starting = finish[t - 1, i], follows[s, i], begin[t]
-            if value > -np.inf:
-                for j in range(n):
-                    starting[j] = max(starting[j], value + row[j])
-        for j in range(n):
-            if not allowed[t, j]:  # or nothing may follow
-                begin[t, j] = -np.inf
-            through[t, j] = -np.inf if outside[j] else begin[t, j] - cost
-        for k in range(links.shape[0] if t > b else 0):
-            i, j = links[k, 0], links[k, 1]
-            if possible[s, i, j] and allowed[t, j]:
-                through[t, j] = max(through[t, j], through[t - 1, i])
-        for j in range(n):
-            value = begin[t, j] if outside[j] else through[t, j]
-            if value > finish[t, j]:
-                finish[t, j] = value
-                origins[t, j, 0] = -1
+        # the values of what may begin here, or go on without counting
+        s, here = 0 if shared else t, t - b
+        if between >= 0:
+            value, before = 0.0 if here == 0 else finish[here - 1, between], between
+            for i in range(n if ended[here] else 0):
+                if follows[0, i, between] == 0 and (finish[here - 1, i], i) > (value, before):
+                    value, before = finish[here - 1, i], i
+            begin[here, between] = finish[here, between] = value
+            origins[here, between, 0], origins[here, between, 1] = -1, before
+        else:
+            for j in range(n):
+                begin[here, j] = 0.0 if here == 0 else -np.inf
+            for i in range(n if here > 0 else 0):
+                value, row, starting = finish[here - 1, i], follows[s, i], begin[here]
+                if value > -np.inf:
+                    for j in range(n):
+                        starting[j] = max(starting[j], value + row[j])
+            for j in range(n):
+                if not allowed[t, j]:  # or nothing may follow
+                    begin[here, j] = -np.inf
+                through[here, j] = -np.inf if outside[j] else begin[here, j] - cost
+            for k in range(links.shape[0] if here > 0 else 0):
+                i, j = links[k, 0], links[k, 1]
+                if possible[s, i, j] and allowed[t, j]:
+                    through[here, j] = max(through[here, j], through[here - 1, i])
+            for j in range(n):
+                value = begin[here, j] if outside[j] else through[here, j]
+                if value > finish[here, j]:
+                    finish[here, j] = value
+                    origins[here, j, 0] = -1
         # the spans that begin here and whose probability counts, to where they end
-        for first in range(n):
-            if outside[first] or begin[t, first] == -np.inf or not opens[t, first] > floor:
+        for first in range(n if covered[t] else 0):
+            if outside[first] or not opens[t, first] > floor:
+                continue
+            if between >= 0:
+                value = 0.0 if here == 0 else -np.inf
+                for i in range(n if here > 0 and allowed[t, first] else 0):
+                    if follows[0, i, first] == 0:
+                        value = max(value, finish[here - 1, i])
+                begin[here, first] = value
+            if begin[here, first] == -np.inf:
                 continue
             mass[first], now[0], n_now, last = opens[t, first], first, 1, t
             while n_now > 0:
@@ -245,11 +306,12 @@ def _fill_table(
                     elif count < values.shape[0]:
                         probability = values[count]
                     count += 1
-                    value = begin[t, first] + gain * probability - cost
-                    if value > finish[last, j]:
-                        finish[last, j] = value
-                        origins[last, j, 0] = t
-                        origins[last, j, 1] = first
+                    value = begin[here, first] + gain * probability - cost
+                    if value > finish[last - b, j]:
+                        finish[last - b, j] = value
+                        origins[last - b, j, 0] = t
+                        origins[last - b, j, 1] = first
+                        ended[last - b + 1] = True
                 last, met = last + 1, 0
                 for place in range(n_now):
                     i = now[place]
@@ -267,33 +329,35 @@ def _fill_table(
 
 
 @inlined
-def _trace_back(b: int, e: int, spans: SpanChain, outside: Bools, cost: float, table: Table, labels: Ints) -> None:
+def _trace_back(
+    b: int, e: int, spans: SpanChain, outside: Bools, cost: float, between: int, table: Table, labels: Ints
+) -> None:
     """Write the labels of the best value of the sequence of the tokens b..e-1, last one first."""
     begin, through, finish, origins = table
     n, label, shared, t = outside.shape[0], 0, spans.follows.shape[0] == 1, e - 1
     for k in range(n):
-        if finish[t, k] > finish[t, label]:
+        if finish[t - b, k] > finish[t - b, label]:
             label = k
     while True:
         labels[t] = label
-        if origins[t, label, 0] >= 0:
-            last, t, label = t, origins[t, label, 0], origins[t, label, 1]
+        if origins[t - b, label, 0] >= 0:
+            last, t, label = t, origins[t - b, label, 0], origins[t - b, label, 1]
             _span_labels(spans.links, spans.goes_on, t, last, label, n, labels)
         elif not outside[label]:
-            while through[t, label] != begin[t, label] - cost:
+            while through[t - b, label] != begin[t - b, label] - cost:
                 before = 0
                 for k in range(spans.links.shape[0]):
                     i, j = spans.links[k, 0], spans.links[k, 1]
                     if j == label and spans.possible[0 if shared else t, i, j]:
-                        before = i if through[t - 1, i] == through[t, label] else before
+                        before = i if through[t - b - 1, i] == through[t - b, label] else before
                 label = before
                 t -= 1
                 labels[t] = label
         if t == b:
             break
-        before = 0
-        for i in range(n):
-            if spans.follows[0 if shared else t, i, label] == 0 and finish[t - 1, i] == begin[t, label]:
+        before = origins[t - b, label, 1] if label == between else 0
+        for i in range(0 if label == between else n):
+            if spans.follows[0 if shared else t, i, label] == 0 and finish[t - b - 1, i] == begin[t - b, label]:
                 before = i
         label = before
         t -= 1

@@ -79,9 +79,9 @@ class RescoredSpans(MaxExpectedF1):
             return super().__call__(scores, offsets, constraints, allowed)
         scores, offsets = kernels.borders.take_scores(scores, offsets, allowed)
         possible = scores.constrained(constraints, allowed)
-        chain, log_z = kernels.spans.make_span_chain(possible, offsets, constraints.inside)
-        check_possible(log_z)
         outside = constraints.outside
+        chain, log_z = kernels.spans.make_span_chain(possible, offsets, constraints.inside, outside, LEAST)
+        check_possible(log_z)
         rows, shares = kernels.spans.candidates(chain, offsets, outside, LEAST)
         worth = float(1 + self.beta**2), float(self.expected_f), LEAST
         return kernels.spans.best_spans(chain, offsets, outside, worth, (rows[:0], self.rescored(rows, shares)))[0]
