@@ -253,12 +253,12 @@ def prepare_tag(data: str, tokens: int, folder: str) -> None:
 def run_tag(folder: str, tokens: int) -> tuple[float, float]:
     """Run `tag` on the text; return by how many bytes its memory has grown, and tokens a second."""
     from spacy_crfseq.tools.tag import annotate, input_files
-    from spacy_crfseq.tools.tag.tagger import TagSettings
+    from spacy_crfseq.tools.tag.tagger import Tagger, TagSettings
 
     settings = TagSettings(str(Path(folder) / "model"), "jsonl", scores=True)
     files = input_files(settings, [Path(folder) / "text.txt"], None, Path(folder) / "out")
     started = process_time()
-    counts = (annotated.counts.tokens for _, _, annotated in annotate(files, settings))
+    counts = (annotated.counts.tokens for _, _, annotated in annotate(files, Tagger(settings)))
     grown, done = _growth(counts, tokens)
     return grown, done / (process_time() - started)
 

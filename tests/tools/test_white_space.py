@@ -27,7 +27,7 @@ from tests.pipeline.helpers import inputs, pipe_of, registered, templates, train
 from tests.pipeline.test_white_space import with_space
 
 KINDS = ("plain", "spaced")
-SPEEDS = ("tokens", "seconds", "words_per_second", "tokens_per_second", "speed")
+SPEEDS = ("tokens", "seconds", "tagging_seconds", "words_per_second", "tokens_per_second", "speed")
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from spacy.tokens import Doc, DocBin
 from spacy_crfseq.corpora.columns import read_columns
 from spacy_crfseq.corpora.conllu import read_conllu
 from spacy_crfseq.errors import FormatError
-from spacy_crfseq.tools.tag import RECORDS, TagReport, TagSettings, tagger
+from spacy_crfseq.tools.tag import RECORDS, InputFile, TagCounts, TagReport, TagSettings, tagger
 from spacy_crfseq.tools.tag import tag as tag_files
 from tests import forks
 from tests.commands import Run, refused, worked
@@ -82,6 +82,24 @@ def test_raw_text(run: Run, nlp: Language, model: Path, tmp_path: Path) -> None:
         assert [labels_of(entry) for entry in entries] == [expected(nlp, text) for text in TEXTS]
         again = Doc(nlp.vocab).from_json(entries[0])
         assert helpers.annotation(again)["ents"] == helpers.annotation(nlp(TEXTS[0]))["ents"]
+
+
+def test_the_speed_is_of_the_time_after_loading(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+
+    def load(settings: TagSettings) -> tagger.Tagger:
+        now[0] += 100
+        return tagger.Tagger(settings)
+
+    def write(file: InputFile, *_: object) -> TagCounts:
+        now[0] += 2
+        return TagCounts(1, 60)
+
+    for name, replacement in {"perf_counter": lambda: now[0], "Tagger": load, "_write_output": write}.items():
+        monkeypatch.setattr(f"spacy_crfseq.tools.tag.{name}", replacement)
+    report = tag(model, [write_texts(tmp_path / "a.txt", 1)], tmp_path / "out")
+    assert (report.seconds, report.tagging, report.speed) == (102, 2, 30)
+    assert "30 tokens/s after loading" in report.summary()
 
 
 def test_json_keeps_what_it_does_not_know(run: Run, model: Path, tmp_path: Path) -> None:
