@@ -65,15 +65,15 @@ def make_span_chain(
     """Return how spans behave, and log Z of each sequence [N]; `inside` [L, L] is that of `Constraints`.
 
     least (float): With the labels `outside` [L], where each span of a sequence could be left out: the probability below
-        which spans are not asked for.  Steps of tokens that no more probable span may have are not computed: opens and
-        goes_on are zero, closes is 1.
+        which spans are not asked for.  Steps of tokens that no more probable span may have are not computed: they are
+        zero.
     """
     links, possible = np.argwhere(inside).astype(np.int32, order="C"), scores.transitions > -np.inf
     first_link = np.searchsorted(links[:, 0], np.arange(len(inside) + 1)).astype(np.int64)
     follows = np.where(possible & ~inside, 0.0, -np.inf)
     shape, log_z, left = scores.emissions.shape, np.zeros(len(offsets) - 1), np.diff(offsets) > 0
     covered = np.ones(shape[0], np.bool_)
-    steps: Any = np.zeros(shape, np.bool_), np.zeros(shape), np.ones(shape), np.zeros((shape[0], len(links))), covered
+    steps: Any = np.zeros(shape, np.bool_), np.zeros(shape), np.zeros(shape), np.zeros((shape[0], len(links))), covered
     apart = (~inside).astype(np.float64)
     _span_steps((*scores,), offsets, apart, links, (follows, outside, least), steps, log_z, left)
     for tokens, s, sequence, log_z[s] in exactly(scores, offsets, left):
@@ -124,6 +124,7 @@ def _span_steps(
                 covered[b + t] = share > least / 2
             for k in range(n if t == 0 else 0):
                 opens[b, k] = np.float64(alpha[0, k]) * beta[0, k]
+                closes[b + length - 1, k] = 1.0
             if t == 0 or not (covered[b + t] or covered[b + t - 1]):
                 continue
             for k in range(n):
