@@ -44,9 +44,12 @@ class Words(NamedTuple):
 
 
 def read_words(docs: Sequence[Any]) -> Words:
-    """Return the words of Docs."""
-    tables = [np.zeros((0, len(_COLUMNS)), np.uint64), *(doc.to_array(_COLUMNS) for doc in docs)]
-    lower, orth, starts, is_lower, is_alpha, is_stop = np.ascontiguousarray(np.concatenate(tables).T)
+    """Return the words of Docs, which may be a sequence with a method `to_array` that reads all at once."""
+    if hasattr(docs, "to_array"):
+        table = docs.to_array(_COLUMNS)
+    else:
+        table = np.concatenate([np.zeros((0, len(_COLUMNS)), np.uint64), *(doc.to_array(_COLUMNS) for doc in docs)])
+    lower, orth, starts, is_lower, is_alpha, is_stop = np.ascontiguousarray(table.T)
     number = np.repeat(np.arange(len(docs)), [len(doc) for doc in docs])
     begins = (starts == 1) | (np.diff(number, prepend=-1) > 0)
     if any(apart := [APART in doc.user_data for doc in docs]):

@@ -44,7 +44,7 @@ from ..types import (
 from .evidence import KEY, NO_EVIDENCE, DocEvidence, read_evidence
 from .labels import LabelSet
 from .settings import Method
-from .structs import read_tokens
+from .structs import Texts, read_tokens
 from .white_space import Gaps
 
 PORTION_TOKENS = 1 << 15
@@ -222,7 +222,7 @@ class DocReader(NamedTuple):
         if self.features.doc_attributes:
             tags: Sequence[str] = () if self.first is None else self.first.labels.tags
             labels = self._first_labels(docs, text, given, preset)
-            text = with_labels(text, [*text.without_space(docs)], self.features, labels, tags, self.strings)
+            text = with_labels(text, Texts(text.without_space(docs)), self.features, labels, tags, self.strings)
         return self.with_inputs(docs, text) if self.potentials else text
 
     def with_inputs(self, docs: Sequence[Doc], columns: DocColumns) -> DocColumns:
@@ -315,7 +315,7 @@ def read_docs(
         }
         for block, plugin in features.doc_attributes.items():
             if isinstance(plugin, DocAttributes):
-                sets.update(_checked(block, plugin, plugin.read(block, [*docs], strings), int(offsets[-1])))
+                sets.update(_checked(block, plugin, plugin.read(block, Texts(docs), strings), int(offsets[-1])))
         text = text._replace(sets=sets)
     return DocColumns(text, table[:, len(ALWAYS) : first], doc_offsets, gaps)
 

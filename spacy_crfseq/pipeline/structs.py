@@ -49,7 +49,8 @@ _TOKEN = np.dtype(
 _SPAN_FIELDS = ("start", "end", "start_char", "end_char", "label")
 _SPAN = np.dtype([("id", "u8"), *((name, "i4") for name in _SPAN_FIELDS[:4]), ("label", "u8"), ("kb_id", "u8")])
 _TOKEN_FIELDS = ("POS", "TAG", "LEMMA", "DEP", "SENT_START", "ENT_IOB", "ENT_TYPE", "MORPH", "SPACY", "IDX")
-READABLE = (*_TOKEN_FIELDS, "NORM", "ORTH", "LENGTH", "IS_SPACE")
+_LEXEME_FIELDS, _FLAGS = ("ORTH", "LENGTH", "LOWER"), ("IS_SPACE", "IS_ALPHA", "IS_LOWER", "IS_STOP")
+READABLE = (*_TOKEN_FIELDS, "NORM", *_LEXEME_FIELDS, *_FLAGS)
 
 
 class StructLayout(NamedTuple):
@@ -104,7 +105,9 @@ def layout() -> StructLayout | None:
         return None
     if os.environ.get(PLAIN, "0") != "0" or tuple(map(int, about.__version__.split(".")[:2])) > TESTED:
         return None
-    vocab, words = Vocab(lex_attr_getters={IDS["IS_SPACE"]: str.isspace}), ["Ada", "\n", "in"]
+    functions = str.isspace, str.isalpha, str.islower, "in".__eq__, str.lower
+    getters = {IDS[name]: function for name, function in zip((*_FLAGS, "LOWER"), functions, strict=True)}
+    vocab, words = Vocab(lex_attr_getters=getters), ["Ada", "\n", "in"]
     doc = Doc(vocab, words, [True, False, False], morphs=["", "Case=Nom", ""])
     table: Any = np.arange(21, dtype=np.uint64).reshape(3, 7)
     table[:, _TOKEN_FIELDS.index("ENT_IOB")] = 3, 1, 2
@@ -140,9 +143,9 @@ def _read(tokens: Addresses, names: Sequence[str]) -> Hashes:
     table = np.empty((len(names), len(tokens)), np.uint64)
     lexemes = _get(_TOKEN, "lex", tokens).view(np.int64)
     for name, out in zip(names, table, strict=True):
-        if name == "IS_SPACE":
+        if name in _FLAGS:
             out[:] = _get(_LEXEME, "flags", lexemes) >> np.uint64(IDS[name]) & np.uint64(1)
-        elif name in ("ORTH", "LENGTH"):
+        elif name in _LEXEME_FIELDS:
             out[:] = _get(_LEXEME, name.lower(), lexemes)
         else:
             out[:] = _get(_TOKEN, name.lower(), tokens)
@@ -161,6 +164,14 @@ def read_tokens(docs: Sequence[Doc], names: Sequence[str]) -> Hashes:
         table[begin : begin + len(doc)] = doc.to_array([*names]).reshape(len(doc), len(names))
         begin += len(doc)
     return table
+
+
+class Texts(list[Doc]):
+    """Docs whose token attributes are read at once."""
+
+    def to_array(self, names: Sequence[str]) -> Hashes:
+        """Return the values [T, names] of token attributes, as `Doc.to_array` does of one Doc."""
+        return read_tokens(self, names)
 
 
 def write_tokens(docs: Sequence[Doc], names: Sequence[str], table: Any) -> None:

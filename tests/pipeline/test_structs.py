@@ -8,6 +8,7 @@ import spacy
 from spacy.tokens import Doc, Span
 from spacy.vocab import Vocab
 
+from spacy_crfseq.features.documents import read_words
 from spacy_crfseq.pipeline import structs
 from spacy_crfseq.schemes import SpanArrays
 
@@ -15,7 +16,9 @@ SIZES = (3, 0, 7, 1, 300)
 
 
 def make_docs(kind: type[Doc] = Doc) -> list[Doc]:
-    vocab = Vocab(lex_attr_getters={structs.IDS["IS_SPACE"]: str.isspace})
+    functions = {"IS_SPACE": str.isspace, "IS_ALPHA": str.isalpha, "IS_LOWER": str.islower, "IS_STOP": "Ada".__eq__}
+    getters = {"LOWER": str.lower, **functions}
+    vocab = Vocab(lex_attr_getters={structs.IDS[name]: function for name, function in getters.items()})
     words = [[("Ada", "\n", "naïve", "𝄞x")[(i + size) % 4] for i in range(size)] for size in SIZES]
     docs = [kind(vocab, sentence, [i % 3 > 0 for i in range(len(sentence))]) for sentence in words]
     for number, doc in enumerate(docs):
@@ -26,6 +29,12 @@ def make_docs(kind: type[Doc] = Doc) -> list[Doc]:
                 token.set_morph("Case=Nom")
                 token.norm_ = "norm"
     return docs
+
+
+def test_words_are_the_same_whether_docs_are_read_at_once() -> None:
+    docs = make_docs()
+    for at_once, one_by_one in zip(read_words(structs.Texts(docs)), read_words(docs), strict=True):
+        np.testing.assert_array_equal(at_once, one_by_one)
 
 
 @pytest.mark.parametrize("kind", [Doc, type("Own", (Doc,), {})])
