@@ -197,6 +197,8 @@ def load_code(path: Path | None) -> None:
         return
     if not path.is_file():
         raise ConfigError(f"--code {path}: no such file.")
+    if path.suffix != ".py":
+        raise ConfigError(f"--code {path}: not a Python file. Give one, such as functions.py.")
     try:
         import_file("python_code", path)
     except Exception as error:  # whatever the user's code raises

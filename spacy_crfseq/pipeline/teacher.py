@@ -24,6 +24,7 @@ from spacy.training import Example
 from spacy.util import minibatch
 from spacy.vocab import Vocab
 
+from ..corpora.paths import resolve
 from ..errors import ConfigError, suggest
 from ..features.noted import KEY
 from ..schemes import LETTERS, OUTSIDE, split_tag
@@ -32,7 +33,7 @@ from .configs import load_config
 from .corpus_reader import TextReader
 from .doc_posterior import DocPosterior
 from .readers import create_text_reader
-from .select import crfs_of, load_pipeline, run_between
+from .select import crfs_of, load_pipeline, model_folder, run_between
 from .soft_labels import LEAST, SoftLabels, soft_labels, write_soft_labels
 from .tasks import Annotation
 
@@ -231,7 +232,7 @@ def with_teacher(config_path: Path, overrides: Mapping[str, Any], teacher: str, 
     They add the blocks [corpora.teacher], and [components.NAME.terms.teacher] for each component to train.  Settings of
     these blocks in the config and in `overrides` are kept.
     teacher, raw (str): A trained pipeline, and raw texts for it to label.
-    RAISES ConfigError: If the config has no CRF component to train.
+    RAISES CrfError: If the config has no CRF component to train, or the teacher or the texts are not there.
     """
     corpus, path = f"corpora.{TERM}", re.compile(rf"(corpora|components\.[^.]+\.terms)\.{TERM}\.")
     others = {key: value for key, value in overrides.items() if not path.match(key)}
@@ -255,4 +256,6 @@ def with_teacher(config_path: Path, overrides: Mapping[str, Any], teacher: str, 
     for name in chosen:
         if "terms" not in components[name]:  # a block needs one around it
             blocks[f"components.{name}.terms"] = {TERM: blocks.pop(f"components.{name}.terms.{TERM}")}
+    model_folder(teacher)  # now, rather than after the first stage of a training
+    resolve(raw)
     return {**others, **blocks}

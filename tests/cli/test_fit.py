@@ -237,6 +237,9 @@ def test_code_is_imported(fit_on: Run, tmp_path: Path) -> None:
     code.write_text("import nonsense_that_is_not_there\n")
     refused(fit_on("crf_ner", args=["--code", code]), f"{code} cannot be imported")
     refused(fit_on("crf_ner", args=["--code", "none.py"]), "none.py: no such file")
+    config = str(tmp_path / "a.cfg")
+    Path(config).touch()
+    refused(fit_on("crf_ner", args=["--code", config]), f"{config}: not a Python file")
 
 
 def test_given_labels_survive_a_second_initialization(fit_on: Run, tmp_path: Path) -> None:
@@ -674,5 +677,7 @@ def test_teachers_that_are_refused(
     configure: Any, paths: list[str], run: Run, tmp_path: Path, options: list[str], message: str
 ) -> None:
     config = configure(tmp_path / "c.cfg", "crf_ner")
-    refused(run("fit", config, "--output", tmp_path / "out", *paths, *options), message, silent=False)
+    result = run("fit", config, "--output", tmp_path / "out", *paths, *options)
+    refused(result, message, silent=False)
+    assert "encoding the training corpus" not in result.output
     assert not (tmp_path / "out" / "model-best").exists()
