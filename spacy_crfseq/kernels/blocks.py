@@ -39,7 +39,7 @@ from .intrinsics import (
     next_v,
 )
 from .jit import inlined, internal, kernel
-from .sequences import capped, exp32, limits, path_score, room
+from .sequences import PlainScores, capped, exp32, limits, path_score, room
 
 LONGEST = 512
 """Steps that a block may have; longer sequences would take too much memory."""
@@ -151,26 +151,26 @@ def select(offsets: Offsets, gold: Ints, weights: Floats) -> tuple[Offsets, Bool
 
 @kernel
 def log_loss(
-    scores: Scores, offsets: Offsets, gold: Ints, weights: Floats, grad: Scores, cap: float, log_z: Floats
-) -> tuple[float, Bools]:
-    """Return the weighted loss of most sequences and add its gradient; return also which [N] of the others remain.
+    scores: PlainScores, offsets: Offsets, gold: Ints, weights: Floats, grad: PlainScores, cap: float, log_z: Floats
+) -> tuple[float, Bools, bool]:
+    """Return the weighted loss of most sequences and add its gradient; also which [N] of the others remain, if any.
 
     Arguments as in `lattice.log_loss`, transitions [1, L, L].
     """
     order, left = select(offsets, gold, weights)
-    loss, first = 0.0, 0
+    sequences, d_sequences, loss, first = Scores(*scores), Scores(*grad), 0.0, 0
     if order.shape[0] == 0:
-        return loss, left
-    work = workspace(scores.emissions, offsets[order[0] + 1] - offsets[order[0]], False)
-    base = pack(scores.transitions[0], work.forward, work.backward)
+        return loss, left, bool(left.any())
+    work = workspace(sequences.emissions, offsets[order[0] + 1] - offsets[order[0]], False)
+    base = pack(sequences.transitions[0], work.forward, work.backward)
     while first < order.shape[0]:
         block = order[first : first + block_size(offsets, order[first : first + LANES], FEWEST)]
         first += max(1, block.shape[0])
         if block.shape[0] == 0:
             left[order[first - 1]] = True
             continue
-        begin(scores, offsets, weights, block, NO_COSTS, work)
-        forward(scores.start.shape[0], np.exp(cap), work)
+        begin(sequences, offsets, weights, block, NO_COSTS, work)
+        forward(sequences.start.shape[0], np.exp(cap), work)
         for lane in range(block.shape[0]):
             b, e = work.begins[lane], work.begins[lane] + work.lengths[lane]
             nll = work.log_z[lane] + (e - b - 1) * base
@@ -180,14 +180,14 @@ def log_loss(
                 log_z[block[lane]] = nll
             work.values[lane], slope = capped(nll, cap)
             work.weights[lane] *= slope
-        backward(scores.start.shape[0], work)
+        backward(sequences.start.shape[0], work)
         clear_lost(work)
-        if grad.transitions.shape[0] > 0:
+        if d_sequences.transitions.shape[0] > 0:
             count_transitions(work.u, work.v, work.lengths[0], work.counts)
-        loss += finish(gold, weights, block, work, grad, left)
-    if grad.transitions.shape[0] > 0:
-        add_transitions(work.counts, work.forward, grad.transitions)
-    return loss, left
+        loss += finish(gold, weights, block, work, d_sequences, left)
+    if d_sequences.transitions.shape[0] > 0:
+        add_transitions(work.counts, work.forward, d_sequences.transitions)
+    return loss, left, bool(left.any())
 
 
 @internal
@@ -261,15 +261,20 @@ def token_numbers(begins: Offsets, t: int, running: int, tokens: Offsets) -> Non
 def load_rows(source: Floats, rows: Offsets, tile: Floats) -> None:
     """Write the rows [LANES] of source [R, L] to a tile [P, LANES]."""
     n = source.shape[1]
-    if n >= SQUARE:  # squares of labels, the last of which may overlap the one before
-        for lane in range(0, LANES, SQUARE):
-            for column in range(0, n - SQUARE, SQUARE):
-                load_square(source, rows, column, tile, lane)
-            load_square(source, rows, n - SQUARE, tile, lane)
-    else:
+    rest = singles(n)
+    for lane in range(0, LANES if n >= SQUARE else 0, SQUARE):
+        for column in range(0, n - rest - SQUARE, SQUARE):
+            load_square(source, rows, column, tile, lane)
+        load_square(source, rows, n - rest - SQUARE, tile, lane)  # which may overlap the one before
+    for k in range(n - rest, n):
         for lane in range(LANES):
-            for k in range(n):
-                tile[k, lane] = source[rows[lane], k]
+            tile[k, lane] = source[np.uintp(rows[lane]), k]
+
+
+@inlined
+def singles(n: int) -> int:
+    """Return how many of n labels, the last ones, are transposed one by one; two take as long as a square."""
+    return n if n < SQUARE else int(n % SQUARE == 1)
 
 
 @internal
@@ -429,21 +434,20 @@ def add_counts(gold: Ints, work: BlockArrays, grad: Scores) -> None:
     d_emissions, d_transitions, d_start, d_end = grad
     e, weights, lost, begins, lengths = work.e, work.weights, work.lost, work.begins, work.lengths
     n, running, tokens = d_start.shape[0], LANES, np.empty(LANES, np.int64)
+    rest = singles(n)
     # expected labels of token t of all sequences, transposed back: one row a token
     for t in range(lengths[0]):
         tile = e[t]
         running = running_lanes(lengths, t, running)
         token_numbers(begins, t, running, tokens)
-        if n >= SQUARE:
-            for lane in range(0, LANES, SQUARE):
-                for column in range(0, n - SQUARE, SQUARE):
-                    add_square(d_emissions, tokens, column, tile, lane, 0)
-                # the last square leaves out the labels that the one before has
-                add_square(d_emissions, tokens, n - SQUARE, tile, lane, (SQUARE - n % SQUARE) % SQUARE)
-        else:
+        for lane in range(0, LANES if n >= SQUARE else 0, SQUARE):
+            for column in range(0, n - rest - SQUARE, SQUARE):
+                add_square(d_emissions, tokens, column, tile, lane, 0)
+            # the last square leaves out the labels that the one before has
+            add_square(d_emissions, tokens, n - rest - SQUARE, tile, lane, -(n - rest) % SQUARE)
+        for k in range(n - rest, n):
             for lane in range(running):
-                for k in range(n):
-                    d_emissions[tokens[lane], k] += tile[k, lane]
+                d_emissions[np.uintp(tokens[lane]), k] += tile[k, lane]
         if t == 0:
             for k in range(n):
                 for lane in range(LANES):
@@ -452,16 +456,17 @@ def add_counts(gold: Ints, work: BlockArrays, grad: Scores) -> None:
         for lane in range(running):
             if lost[lane]:
                 continue
-            token, weight, ends = tokens[lane], weights[lane], t + 1 == lengths[lane]
+            # unsigned numbers, since numba looks for those below zero otherwise
+            token, weight, ends = np.uintp(tokens[lane]), weights[lane], t + 1 == lengths[lane]
             if ends:
                 for k in range(n):
                     d_end[k] += tile[k, lane]
             if gold.shape[0] > 0:
-                label = gold[token]
+                label = np.uintp(gold[token])
                 d_emissions[token, label] -= weight
                 if t == 0:
                     d_start[label] -= weight
                 else:
-                    d_transitions[0, gold[token - 1], label] -= weight
+                    d_transitions[0, np.uintp(gold[token - np.uintp(1)]), label] -= weight
                 if ends:
                     d_end[label] -= weight

@@ -86,8 +86,8 @@ def log_loss(
     if len(weights) >= MANY and some_steps and len(scores.transitions) == 1 and not PLAIN:
         from . import blocks
 
-        loss, beyond = blocks.log_loss(scores, offsets, gold, weights, grad, cap, log_z)
-        if not beyond.any():
+        loss, beyond, some_left = blocks.log_loss((*scores,), offsets, gold, weights, (*grad,), cap, log_z)
+        if not some_left:
             return loss
         weights = np.where(beyond, weights, 0.0)
     left = np.zeros(len(weights), np.int32)

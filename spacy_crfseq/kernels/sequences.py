@@ -106,11 +106,14 @@ def path_score(labels: Ints, b: int, e: int, scores: PlainScores) -> float:
     Parts of arrays would be values whose references are counted, which takes longer than the sums.
     """
     emissions, transitions, start, end = scores
-    score, of_steps = np.float64(start[labels[b]]) + end[labels[e - 1]], 0.0
-    for t in range(b, e):  # two sums, neither of which waits for the other
-        score += emissions[t, labels[t]]
-        if t > b:
-            of_steps += transitions[0 if transitions.shape[0] == 1 else t, labels[t - 1], labels[t]]
+    # unsigned numbers, since numba looks for those below zero otherwise
+    before, one_step = np.uintp(labels[b]), transitions.shape[0] == 1
+    score, of_steps = np.float64(start[before]) + emissions[b, before], np.float64(end[labels[e - 1]])
+    for t in range(np.uintp(b + 1), np.uintp(e)):  # two sums, neither of which waits for the other
+        label = np.uintp(labels[t])
+        score += emissions[t, label]
+        of_steps += transitions[np.uintp(0) if one_step else t, before, label]
+        before = label
     return score + of_steps
 
 

@@ -19,7 +19,9 @@ def in_blocks(problem: Problem, gradient: Scores) -> tuple[float, np.ndarray]:
     offsets, gold, weights = problem.batch[:3]
     order, _ = blocks.select(offsets, gold, weights)
     assert (np.diff(np.diff(offsets)[order]) <= 0).all()
-    loss, left = blocks.log_loss(problem.scores, offsets, gold, weights, gradient, 0.0, np.zeros(0))
+    nothing = 0.0, np.zeros(0)
+    loss, left, some_left = blocks.log_loss((*problem.scores,), offsets, gold, weights, (*gradient,), *nothing)
+    assert some_left == left.any()
     return loss, left
 
 
