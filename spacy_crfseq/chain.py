@@ -7,6 +7,7 @@ shape, number or label gets as far as a kernel.  It needs neither spaCy nor a tr
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,9 @@ from .types import MISSING, Bools, Floats, Ints, Offsets, Scores
 
 HIGHEST = {"f": 1e37, "d": 1e250}
 """Scores of a type must be below, so that their sums are in its range."""
+SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
+NARROW, NUMBERS = frozenset("ef"), frozenset("efd" + np.typecodes["AllInteger"])
+"""NumPy's characters of the types whose common type is float32, and of all types that scores may have."""
 LARGEST = 1e30
 """The size below which factors of probabilities, weights and values must stay."""
 
@@ -84,7 +88,7 @@ class Chain:
         if places is not None:
             table, flat_steps = table[places], flat_steps[places] if steps.shape[:-2] == shape else flat_steps
         # parameters that all tokens share are copied, as an optimizer writes the next ones into their memory
-        ends = [arrays.get(name, np.zeros(n, dtype)) for name in ("start", "end")]
+        ends = [arrays[name] if name in arrays else np.zeros(n, dtype) for name in ("start", "end")]
         if ends[0].shape != (n,) or ends[1].shape != (n,):
             raise DataError(f"start and end must have the shape {(n,)}, not {ends[0].shape} and {ends[1].shape}.")
         is_shared = len(flat_steps) == 1
@@ -95,9 +99,8 @@ class Chain:
         object.__setattr__(self, "_places", places)
         object.__setattr__(self, "_shapes", (shape, steps.shape))
         highest = HIGHEST[dtype.char]
-        # numbers that have been copied together are checked together
-        checked = (table, parameters) if is_shared else (table, flat_steps, parameters)
-        if not all(array.max(initial=-np.inf) < highest for array in checked):
+        checked = table.reshape(-1) if is_shared else np.append(table, flat_steps)
+        if not kernels.borders.all_below(checked, parameters, highest):
             for name, array in zip(Scores._fields, scores, strict=True):
                 if not (fits := array < highest).all():
                     self._refuse(f"{name} must be numbers below {highest:g}, or minus infinity", name, array, ~fits)
@@ -191,7 +194,7 @@ class Chain:
         """
         taken, factors, grad = self._labels(labels), self._weights(weights), self._lattice.scores.zeros_like()
         value = kernels.lattice.log_loss(*self._lattice[:2], taken, -factors, grad)
-        if not np.isfinite(value):
+        if not isfinite(value):
             check_possible(self.log_z())
             _check_probable(np.where(factors == 0, 0, self.log_prob(labels)))
         return value, self._shaped(grad)
@@ -261,7 +264,7 @@ class Chain:
         """Return a gradient in the shapes of the scores that were given."""
         shape, of_steps = self._shapes
         steps = self._spread(grad.transitions, 0) if of_steps[:-2] == shape else grad.transitions.reshape(of_steps)
-        return grad._replace(emissions=self._spread(grad.emissions, 0), transitions=steps)
+        return Scores(self._spread(grad.emissions, 0), steps, grad.start, grad.end)
 
     # what else users give
 
@@ -270,11 +273,12 @@ class Chain:
         array, n = _array("labels", labels), self._lattice.scores.emissions.shape[1]
         if array.shape != self._shapes[0] or array.dtype.kind not in "iu":
             raise DataError(f"labels must be whole numbers of the shape {self._shapes[0]}, not {_of(array)}.")
-        taken = self._take(array)
-        if taken.size and not MISSING <= taken.min() <= taken.max() < n:
+        taken = kernels.borders.take(self._take(array), array.dtype.newbyteorder("="))
+        read = np.empty(len(taken), np.int32)
+        if not kernels.borders.read_labels(taken, n, read):
             what = f"labels must be from 0 to {n - 1}, or -1 where unknown; leave tokens out by `mask`"
             self._refuse(what, "labels", taken, (taken < MISSING) | (taken >= n))
-        return taken.astype(np.int32)
+        return read
 
     def _sets(self, sets: ArrayLike) -> Bools:
         return self._take(_flags("sets", sets, (*self._shapes[0], self._lattice.scores.emissions.shape[1])))
@@ -319,6 +323,8 @@ class Chain:
 
 def _array(name: str, given: ArrayLike) -> NDArray[Any]:
     """Return an array of the values that were given, without a copy where they are one."""
+    if type(given) is np.ndarray:
+        return given
     if isinstance(given, np.ma.MaskedArray):
         raise DataError(f"{name} must not be a masked array; give its `data`, and which tokens count as `mask`.")
     try:
@@ -333,10 +339,11 @@ def _array(name: str, given: ArrayLike) -> NDArray[Any]:
 
 def _common_type(arrays: dict[str, NDArray[Any]]) -> np.dtype[Any]:
     """Return the type to compute with: float32 if all scores are float32 or float16, else float64."""
-    for name, array in arrays.items():
-        if array.dtype.char not in "efd" and array.dtype.kind not in "iu":
-            raise DataError(f"{name} must be float32 or float64 numbers, not {_of(array)}.")
-    return np.dtype(np.float32 if all(array.dtype.char in "ef" for array in arrays.values()) else np.float64)
+    kinds = {array.dtype.char for array in arrays.values()}
+    if not kinds <= NUMBERS:
+        name, array = next(item for item in arrays.items() if item[1].dtype.char not in NUMBERS)
+        raise DataError(f"{name} must be float32 or float64 numbers, not {_of(array)}.")
+    return SINGLE if kinds <= NARROW else DOUBLE
 
 
 def _flags(name: str, given: ArrayLike, shape: tuple[int, ...]) -> Bools:
@@ -363,7 +370,6 @@ def _sequences(
         raise DataError("offsets are for emissions [T, L] without lengths; give lengths or a mask.")
     counts = None if lengths is None else _whole("lengths", lengths)
     if len(shape) == 2:
-        bounds = np.arange(shape[0] + 1, dtype=np.int64) * shape[1]
         if counts is not None:
             if counts.shape != shape[:1] or counts.max(initial=0) > shape[1] or counts.min(initial=0) < 0:
                 raise DataError(
@@ -371,7 +377,12 @@ def _sequences(
                 )
             within = np.arange(shape[1]) < counts[:, None]
             keep = within if keep is None else within & keep
-    elif counts is not None:
+        if keep is None:
+            return np.arange(shape[0] + 1, dtype=np.int64) * shape[1], None
+        bounds = np.zeros(shape[0] + 1, np.int64)
+        is_whole = kernels.borders.add_up(kernels.borders.take(keep, keep.dtype), bounds) == keep.size
+        return bounds, None if is_whole else np.flatnonzero(keep)
+    if counts is not None:
         if counts.sum() != shape[0] or counts.min(initial=0) < 0:
             raise DataError(f"lengths must be whole numbers that add up to the {shape[0]} tokens, not {counts.sum()}.")
         bounds = np.append(0, np.cumsum(counts))

@@ -71,7 +71,12 @@ class Scores(NamedTuple):
 
     def zeros_like(self) -> Scores:
         """Return zeros of the same shapes, for a loss to add its gradient to."""
-        return Scores(*(np.zeros(array.shape, array.dtype) for array in self))  # zeros_like takes 2 microseconds more
+        # pieces of one array, which takes half as long as four
+        n_emissions, n_steps, n = self.emissions.size, self.transitions.size, self.start.size
+        zeros = np.zeros(n_emissions + n_steps + 2 * n, self.start.dtype)
+        emissions, steps = zeros[:n_emissions], zeros[n_emissions : n_emissions + n_steps]
+        shapes = self.emissions.shape, self.transitions.shape
+        return Scores(emissions.reshape(shapes[0]), steps.reshape(shapes[1]), zeros[-2 * n : -n], zeros[-n:])
 
     def wide(self) -> Scores:
         """Return the scores in float64."""

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DataError
-from ..types import MISSING, Batch, Bools, Offsets, Scores
+from ..types import MISSING, Batch, Bools, Floats, Ints, Offsets, Scores
+from .jit import light
 
 WHOLE, FLOAT = "bhilq", "fd"
 """Types of numbers that kernels read, by NumPy's characters."""
@@ -83,6 +84,39 @@ def check_labels(
     if n_tokens and not lowest <= labels.min() <= labels.max() < n_labels:
         token = int(((labels < lowest) | (labels >= n_labels)).argmax())
         raise DataError(f"{name} must be from {lowest} to {n_labels - 1}, but token {token} has {labels[token]}.")
+
+
+@light()
+def all_below(numbers: Floats, others: Floats, highest: float) -> bool:
+    """Return whether all numbers [K] and others [M] are below the highest; what is not a number is not."""
+    limit, no, yes = numbers.dtype.type(highest), numbers.dtype.type(0), numbers.dtype.type(1)
+    wrong = no  # a sum over all, in the type of the numbers, takes vectors
+    for i in range(numbers.shape[0]):
+        wrong += no if numbers[i] < limit else yes
+    for i in range(others.shape[0]):
+        wrong += no if others[i] < limit else yes
+    return wrong == 0
+
+
+@light()
+def add_up(mask: Bools, offsets: Offsets) -> int:
+    """Write the offsets [N + 1] of N sequences whose tokens a mask [N, M] has; return the number of these tokens."""
+    for s in range(mask.shape[0]):
+        n_kept = 0
+        for t in range(mask.shape[1]):
+            n_kept += mask[s, t]
+        offsets[s + 1] = offsets[s] + n_kept
+    return int(offsets[-1])
+
+
+@light()
+def read_labels(labels: Any, n_labels: int, out: Ints) -> bool:
+    """Write whole numbers labels [T] of any size to out [T]; return whether all are labels or `MISSING`."""
+    valid = True
+    for t in range(labels.shape[0]):
+        valid &= (labels[t] >= MISSING) & (labels[t] < n_labels)
+        out[t] = labels[t]
+    return valid
 
 
 def check_spans(starts: Offsets, ends: Offsets, offsets: Offsets) -> None:
