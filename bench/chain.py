@@ -130,7 +130,7 @@ def _rows(
 def _ours(torch: Any, problem: Problem) -> Callable[[], float]:
     sys.path[:0] = [str(ROOT / "examples" / "torch")]
     layer = need("crf").CRF(len(problem.start))
-    return _training(torch, problem, layer, ("transitions", "start", "end"), layer)
+    return _training(torch, problem, layer, ("transitions", "start", "end"), layer, [layer.weights])
 
 
 def _nothing(torch: Any, problem: Problem) -> Callable[[], float]:
@@ -148,10 +148,10 @@ def _nothing(torch: Any, problem: Problem) -> Callable[[], float]:
             return *zeros, None, None
 
     layer = need("crf").CRF(len(problem.start))
-    names = ("transitions", "start", "end")
-    zeros = [torch.zeros(array.shape) for array in problem[:4]]
-    shared = [getattr(layer, name) for name in names]
-    return _training(torch, problem, layer, names, lambda e, *rest: Nothing.apply(e, *shared, *rest))
+    zeros = [torch.zeros(problem.emissions.shape), torch.zeros(layer.weights.shape)]
+    return _training(
+        torch, problem, layer, (), lambda e, *rest: Nothing.apply(e, layer.weights, *rest), [layer.weights]
+    )
 
 
 def _pytorch_layer(torch: Any, problem: Problem) -> Any:
@@ -172,20 +172,24 @@ def _pytorch_crf(torch: Any, problem: Problem) -> Callable[[], float] | None:
     if layer is None:
         return None
     names = ("transitions", "start_transitions", "end_transitions")
-    return _training(torch, problem, layer, names, lambda e, labels, mask: layer(e, labels, mask=mask))
+    shared = [getattr(layer, name) for name in names]
+    return _training(torch, problem, layer, names, lambda e, labels, mask: layer(e, labels, mask=mask), shared)
 
 
 def _training(
-    torch: Any, problem: Problem, layer: Any, names: tuple[str, ...], value_of: Callable[..., Any]
+    torch: Any, problem: Problem, layer: Any, names: tuple[str, ...], value_of: Callable[..., Any], shared: list[Any]
 ) -> Callable[[], float]:
-    """Return a function that computes the log-likelihood and all gradients, and returns the former."""
+    """Return a function that computes the log-likelihood and all gradients, and returns the former.
+
+    names: Where the layer gets the scores of transitions, start and end; shared: its tensors that have a gradient.
+    """
     emissions = torch.from_numpy(problem.emissions).requires_grad_()
     labels, mask = torch.from_numpy(problem.labels), torch.from_numpy(problem.mask)
     with torch.no_grad():
-        for name, array in zip(names, problem[1:4], strict=True):
+        for name, array in zip(names, problem[1:4], strict=False):
             getattr(layer, name).copy_(torch.from_numpy(array))
 
-    wanted = emissions, *(getattr(layer, name) for name in names)
+    wanted = emissions, *shared
 
     def work() -> float:
         value = value_of(emissions, labels, mask)

@@ -42,8 +42,16 @@ def test_values_and_gradients_under_masks_with_holes(crf: ModuleType) -> None:
     emissions, transitions, start, end = (tensor.detach().numpy() for tensor in scores)
     for row, own, kept in zip(emissions, labels.numpy(), np.array(MASK), strict=True):
         total += reference.log_probability(Scores(row[kept], transitions[None], start, end), own[kept])
-    assert crf.LogProb.apply(*scores, labels, mask).item() == pytest.approx(total)
-    assert torch.autograd.gradcheck(lambda *given: crf.LogProb.apply(*given, labels, mask), scores)
+    weights = torch.cat([scores[1], scores[2][None], scores[3][None]]).detach().requires_grad_()
+    assert crf.LogProb.apply(scores[0], weights, labels, mask).item() == pytest.approx(total)
+    assert torch.autograd.gradcheck(lambda *given: crf.LogProb.apply(*given, labels, mask), [scores[0], weights])
+
+
+def test_second_derivatives_are_refused(crf: ModuleType) -> None:
+    layer, emissions = crf.CRF(3), torch.randn(2, 5, 3, requires_grad=True)
+    value = layer(emissions, torch.zeros(2, 5, dtype=torch.int64))
+    with pytest.raises(RuntimeError, match="no second derivatives"):
+        torch.autograd.grad(value, emissions, create_graph=True)
 
 
 def test_without_a_mask_all_tokens_count(crf: ModuleType) -> None:
@@ -107,7 +115,7 @@ def test_loss_and_gradients_of_long_sequences_in_half_precision_are_finite_and_n
         layer.zero_grad()
         losses.append(layer(emissions.requires_grad_(), labels, mask))
         losses[-1].backward()
-        gradients.append(layer.transitions.grad.clone())
+        gradients.append(layer.weights.grad.clone())
         assert emissions.grad.dtype == emissions.dtype
     assert losses[0].dtype == torch.float32
     assert abs(losses[0]) > torch.finfo(torch.float16).max
