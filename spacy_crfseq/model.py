@@ -161,20 +161,24 @@ class LinearChainCRF:
                 target.reshape(-1, n)[:, moved] = own.reshape(-1, len(moved))
         return wider
 
-    def compact(self, threshold: float = 0.0, bits: int | None = None) -> LinearChainCRF:
+    def compact(
+        self, threshold: float = 0.0, bits: int | None = None, *, in_order: bool = True
+    ) -> LinearChainCRF:  # fmt: skip
         """Return a model without weights of absolute value up to `threshold`, and without features that have none.
 
         Such transitions, start and end scores become zero, and such transitions are no longer trained.  With
-        threshold 0 the scores of every text stay the same.  Features are in the order of templates and keys, in which
-        their differences are small, and take the least space.  A model with a potential that needs all features, such
+        threshold 0 the scores of every text stay the same.  A model with a potential that needs all features, such
         as the kernel perceptron's, is returned as it is.
         bits (int | None): Before that, round the weights to multiples of 1 / 2**bits, which take less space; those of
             added potentials stay.
+        in_order (bool): Put features in the order of templates and keys, in which the differences of keys are small and
+            take the least space; else they stay in the order in which they were collected, where equal weights are
+            neighbours.
         """
         if bits is not None:
             theta, n = self.theta.copy(), self.layout.size
             theta[:n] = np.ldexp(np.rint(np.ldexp(theta[:n], bits)), -bits)
-            return self.at(theta).compact(threshold)
+            return self.at(theta).compact(threshold, in_order=in_order)
         kept = np.abs(self.theta[: self.layout.size]) > threshold
         for rows, part in zip((self.layout.unigrams, self.layout.bigrams), self.layout.views(kept), strict=False):
             if isinstance(rows, DenseRows):
@@ -182,7 +186,8 @@ class LinearChainCRF:
                 used = table.any(1)
                 if table.sum() >= DENSE_FROM * used.sum() * rows.width:
                     table[used] = True
-        return self._restricted(kept, threshold)._in_order()
+        compact = self._restricted(kept, threshold)
+        return compact._in_order() if in_order else compact
 
     def without_unused(self) -> LinearChainCRF:
         """Return the model without features whose weights are all zero, of which it keeps every other weight.

@@ -26,6 +26,7 @@ from ..features.sets import FeatureSet, columns_read
 from ..features.templates import lexical_names
 from ..model import LinearChainCRF
 from ..types import Floats, LearnedDecoder, NetworkPotential, OccurrenceRules
+from ..weights_file import weights_to_bytes
 from .cfg import UNCALIBRATED
 from .feature_names import MAX_STRINGS, FeatureReader, LargestNames, Origins, names_left
 from .labels import LabelSet
@@ -332,12 +333,16 @@ class DocModel:
         self.cfg.update(UNCALIBRATED)
 
     def prune(self, threshold: float, bits: int | None) -> None:
-        """Drop weights up to a threshold, and features without any other, see `CRFComponent.prune`."""
+        """Drop weights up to a threshold, and features without any other, see `CRFComponent.prune`.
+
+        Features get the order in which the file is smaller.
+        """
         if bits is not None and not 0 <= bits <= MOST_BITS:
             raise ConfigError(f"Component {self.name!r}: bits must be from 0 to {MOST_BITS}, but {bits} was given.")
         with self.lock:
             crf = self.crf
-            compact = crf.compact(threshold, bits)
+            both = [crf.compact(threshold, bits, in_order=in_order) for in_order in (True, False)]
+            compact = min(both, key=lambda crf: len(weights_to_bytes(crf)))
             largest = float(max(np.abs(part).max(initial=0) for part in crf.views[:2]))
             if threshold < 0 or (largest and not compact.layout.unigrams.size + compact.layout.bigrams.size):
                 raise ConfigError(
