@@ -59,7 +59,12 @@ def fit(
     """
     if workers is not None and start is not None:
         raise ConfigError("--dask trains from scratch. Leave --from out, or --dask.")
-    if resume and not (output / CHECKPOINT).exists():  # before what a complete run has left is complained of
+    if resume and not (output / CHECKPOINT).exists():
+        if (output / LAST).exists():
+            raise ConfigError(
+                f"{output} has the models of a complete run, and no checkpoint of one to resume. To train again, give "
+                "--force instead of --resume."
+            )
         _open_checkpoint(output / CHECKPOINT)
     with nullcontext() if workers is None else connected(workers.where) as cluster:
         training = set_up(config_path, output, overrides or {}, (BEST, LAST), force, say, _files_of(output))

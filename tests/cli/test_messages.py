@@ -57,10 +57,13 @@ def test_ctrl_c_before_the_first_iteration_says_once_that_nothing_is_saved(
     assert sorted(Path("out").rglob("*")) == before
 
 
-def test_resume_says_that_there_is_nothing_to_resume_whatever_is_in_the_folder(config: str, run: Run) -> None:
+def test_resume_without_a_checkpoint_says_whether_a_run_is_complete_and_changes_nothing(config: str, run: Run) -> None:
     refused(run("fit", config, "-o", "out", "--resume"), "There is no checkpoint out/checkpoint to resume from")
     worked(run("fit", config, "-o", "out"))
-    refused(run("fit", config, "-o", "out", "--resume"), "There is no checkpoint out/checkpoint to resume from")
+    before = {file: file.read_bytes() for file in Path("out").rglob("*") if file.is_file()}
+    for more in ((), ("--force",)):
+        refused(run("fit", config, "-o", "out", "--resume", *more), "out has the models of a complete run", "--force")
+    assert before == {file: file.read_bytes() for file in Path("out").rglob("*") if file.is_file()}
 
 
 def test_init_config_names_no_file_of_development_data_that_is_not_there(
