@@ -10,9 +10,10 @@ those whose data come from other packages; `vectors` and `fast-vectors`, what `i
 package of English vectors, if that is installed; `lent` and `fast-lent`, with word classes of other languages, as
 `init-config` writes for languages that have none; `small`, the goal of this name, and `small-classes`, with the word
 classes of the words that training meets; `small-documents`, with these classes and the words of documents;
-`fast-distilled`, `fast-vectors-distilled`, and `small-distilled`, as `small-documents`, which learn from `accurate` on
-raw text (`fit --teacher`).  Each is made by the commands `init-config`, `fit` and `evaluate`, and has a JSON file in
-scripts/accuracy.  A cell that has one is not run again, so a run can be stopped and continued.
+`fast-documents`, with the words of documents; `fast-distilled`, `fast-documents-distilled`, `fast-vectors-distilled`,
+and `small-distilled`, as `small-documents`, which learn from `accurate` on raw text (`fit --teacher`).  Each is made by
+the commands `init-config`, `fit` and `evaluate`, and has a JSON file in scripts/accuracy.  A cell that has one is not
+run again, so a run can be stopped and continued.
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ SMALL_PENALTIES = {"small-classes": (1.5, 0.0), "small-documents": (0.5, 0.3), "
 SMALL_PRUNED = dict.fromkeys(("small-documents", "small-distilled"), ("--threshold", "0.035", "--bits", "7"))
 """Options of `prune`, for models of about a quarter of a megabyte, of the iteration that dev chooses."""
 SMALL_ITERATIONS = 60
-"""Of the rows with words of documents: dev chooses an earlier one."""
+"""Of the small models with words of documents: dev chooses an earlier one."""
+WITH_DOCUMENTS = ("small-documents", "small-distilled", "fast-documents", "fast-documents-distilled")
+"""The rows whose models of entities have the words of documents."""
 MARKED = ("conll2003",)
 """Corpora whose files mark documents."""
 EVERY = 10
@@ -161,8 +164,9 @@ def _chosen(only: Sequence[str], data: Path, part: str) -> Iterator[tuple[str, s
             *(["own"] if {*names} - {*PACKAGED} else []),
             "small",
             *(["small-classes"] if "classes" in names else []),
-            *(["small-documents"] if "classes" in names and corpus.task == "ner" else []),
+            *(["small-documents", "fast-documents"] if "classes" in names and corpus.task == "ner" else []),
             *(["fast-distilled", "small-distilled"] if _has_raw(corpus, data) else []),
+            *(["fast-documents-distilled"] if _has_raw(corpus, data) and corpus.task == "ner" else []),
             *(["fast-vectors-distilled"] if _has_raw(corpus, data) and _has_vectors(corpus.lang) else []),
         ]
         for row in cells:
@@ -213,7 +217,10 @@ def give_classes(config: Mapping[str, Any], lang: str, penalties: tuple[float, f
 def give_documents(config: Mapping[str, Any], unit: str) -> None:
     """Use the words around a word elsewhere in its document, which need no data of their own."""
     for component in config["components"].values():
-        component["attributes"]["context"] = {"@crf_attributes": "spacy_crfseq.DocumentWords.v1"}
+        attributes = component["attributes"]
+        names = {block: attributes.pop(block) for block in ("names",) if block in attributes}
+        attributes["context"] = {"@crf_attributes": "spacy_crfseq.DocumentWords.v1"}
+        attributes.update(names)  # in the order of init-config, on which rounding depends
     for corpus in config["corpora"].values():
         corpus["unit"] = unit
 
@@ -264,9 +271,10 @@ def make_config(name: str, row: str, data: Path, folder: Path) -> dict[str, Any]
     config = Config().from_disk(file, interpolate=False)
     if row in SMALL_PENALTIES:
         give_classes(config, corpus.lang, SMALL_PENALTIES[row])
-    if row in ("small-documents", "small-distilled") and corpus.task == "ner":
+    if row in WITH_DOCUMENTS and corpus.task == "ner":
         give_documents(config, "document" if name in MARKED else "passage")
-        config["components"]["crf_ner"]["optimizer"]["max_iterations"] = SMALL_ITERATIONS
+        if goal == "small":
+            config["components"]["crf_ner"]["optimizer"]["max_iterations"] = SMALL_ITERATIONS
     for pipe, setting, block in sources(config):
         if row in ("none", "fast-none", f"no-{block}") or (row == "own" and block in PACKAGED):
             del config["components"][pipe][setting][block]
@@ -338,7 +346,8 @@ def corpus_table(name: str, results: Results) -> str:
     """Return the table of a corpus."""
     rows = {cell.removeprefix(f"{name}-"): result for cell, result in results.items() if cell.startswith(f"{name}-")}
     order = ("accurate", "vectors", "lent", *(row for row in rows if row.startswith("no-")), "own", "none")
-    order = (*order, "fast", "fast-distilled", "fast-vectors", "fast-vectors-distilled", "fast-lent", "fast-none")
+    order = (*order, "fast", "fast-distilled", "fast-documents", "fast-documents-distilled", "fast-vectors")
+    order = (*order, "fast-vectors-distilled", "fast-lent", "fast-none")
     order = (*order, "small", "small-classes", "small-documents", "small-distilled")
     full = rows.get("accurate", {}).get("dev", {}).get("score")
     lines = []
@@ -359,12 +368,15 @@ def _title(row: str, result: Mapping[str, Any]) -> str:
     if row.endswith("distilled"):
         goal, _, rest = row.partition("-")
         used = ", with " + " and ".join(f"`{name}`" for name in result["sources"]) if goal == "small" else ""
+        used = ", with `context`" if "documents" in rest else used
         more = " --vectors ...`" if "vectors" in rest else f"`{used}"
         return ", ".join([f"`--goal {goal}{more}, `fit --teacher` from `accurate`", *_pruned(row)])
     if row in SMALL_PENALTIES:
         used = " and ".join(f"`{name}`" for name in result["sources"])
         settings = [f"`rho{i} = {rho}`" for i, rho in enumerate(SMALL_PENALTIES[row], start=1) if rho]
         return ", ".join([f"`--goal small`, with {used}", *settings, *_pruned(row)])
+    if row == "fast-documents":
+        return "`--goal fast`, with `context`"
     if row in ("fast", "accurate", "small"):
         blocks = ", ".join(f"`{name}`" for name in result["sources"])
         return f"`--goal {row}`" + (f": {blocks}" if blocks else "")
