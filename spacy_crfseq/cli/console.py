@@ -149,8 +149,7 @@ def reported_errors(config: Path | None = None, code: Path | None = None) -> Ite
         raise  # the reader of the output has gone; typer exits quietly
     except (OSError, ValueError, ImportError) as error:
         if re.match(r"\[E\d", str(error)):  # spaCy numbers its messages to users
-            factory = re.search(r"Can't find factory for '([^']+)'", str(error))
-            fail("spaCy raised an error", f"{error}\n{suggest(factory[1], FACTORIES)}" if factory else str(error))
+            fail("spaCy raised an error", f"{error}{_cure(str(error))}")
         if not isinstance(error, OSError):
             raise
         first = error.args[0][0][-1] if isinstance(error, shutil.Error) else error  # of a copy: a list of all
@@ -186,6 +185,15 @@ def _watch_interrupts() -> tuple[list[int], Callable[[], object]]:
     signal.signal(signal.SIGINT, note)
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # the output is complete when Python shuts down
     return seen, lambda: signal.signal(signal.SIGINT, usual)
+
+
+def _cure(message: str) -> str:
+    """Return the cure of an error of spaCy, on a line of its own, or nothing."""
+    if factory := re.search(r"Can't find factory for '([^']+)'", message):
+        return f"\n{suggest(factory[1], FACTORIES)}"
+    if message.startswith("[E048]"):
+        return '\nGive --lang, or lang in a config, a code that spaCy has, such as en or es, or "xx" for any language.'
+    return ""
 
 
 def load_code(path: Path | None) -> None:

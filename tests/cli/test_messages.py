@@ -119,3 +119,10 @@ def test_transition_tables_are_found_by_other_names_of_schemes(name: str, scheme
     ]
     for actual, expected in zip(transition_table(labels, name), transition_table(labels, scheme), strict=True):
         assert np.array_equal(actual, expected)
+
+
+def test_an_unknown_language_is_refused_with_what_to_give(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.iob").write_text("Ada B-PER\n")
+    refused(
+        run("convert", tmp_path / "a.iob", tmp_path / "b.iob", "--lang", "zz"), "Can't import language zz", "or es,"
+    )
