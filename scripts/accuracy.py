@@ -11,9 +11,9 @@ package of English vectors, if that is installed; `lent` and `fast-lent`, with w
 `init-config` writes for languages that have none; `small`, the goal of this name, and `small-classes`, with the word
 classes of the words that training meets; `small-documents`, with these classes and the words of documents;
 `fast-documents`, with the words of documents; `fast-distilled`, `fast-documents-distilled`, `fast-vectors-distilled`,
-and `small-distilled`, as `small-documents`, which learn from `accurate` on raw text (`fit --teacher`).  Each is made by
-the commands `init-config`, `fit` and `evaluate`, and has a JSON file in scripts/accuracy.  A cell that has one is not
-run again, so a run can be stopped and continued.
+and `small-distilled`, as `small-documents`, which learn from `accurate` on raw text (`fit --teacher`), the second on
+documents of news.  Each is made by the commands `init-config`, `fit` and `evaluate`, and has a JSON file in
+scripts/accuracy.  A cell that has one is not run again, so a run can be stopped and continued.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ from typing import Annotated, Any, NamedTuple
 
 sys.path[:1] = [str(Path(__file__).resolve().parents[1])]  # so that this checkout is run
 
+import spacy  # noqa: E402
 import typer  # noqa: E402
+from spacy.tokens import Doc, DocBin  # noqa: E402
 from thinc.api import Config  # noqa: E402
 
 from scripts.kit import ROOT, Results, Skip, corpus_file, data_folder, fill, load, save, table  # noqa: E402
@@ -166,7 +168,7 @@ def _chosen(only: Sequence[str], data: Path, part: str) -> Iterator[tuple[str, s
             *(["small-classes"] if "classes" in names else []),
             *(["small-documents", "fast-documents"] if "classes" in names and corpus.task == "ner" else []),
             *(["fast-distilled", "small-distilled"] if _has_raw(corpus, data) else []),
-            *(["fast-documents-distilled"] if _has_raw(corpus, data) and corpus.task == "ner" else []),
+            *(["fast-documents-distilled"] if _has_raw(corpus, data) and name in MARKED else []),
             *(["fast-vectors-distilled"] if _has_raw(corpus, data) and _has_vectors(corpus.lang) else []),
         ]
         for row in cells:
@@ -236,8 +238,22 @@ def lessons(name: str, row: str, data: Path) -> list[str]:
         ",".join(str(data / file) for file in corpus.raw),
         f"--components.crf_{corpus.task}.terms.teacher.weight",
     )
+    if "documents" in row:
+        raw = str(write_documents(data / corpus.raw[0], folder.parent / "documents.spacy"))
     limit = ["--corpora.teacher.limit", str(SMALL_TEXTS)] if "small" in row else []
     return ["--teacher", str(teacher), "--raw", raw, weight, TEACHER_WEIGHT, *limit]
+
+
+def write_documents(raw: Path, file: Path) -> Path:
+    """Write texts between empty lines as documents with sentences, and return the file."""
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    docs = DocBin(attrs=["SENT_START"])
+    for text in raw.read_text(encoding="utf8").strip().split("\n\n"):
+        lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+        docs.add(Doc.from_docs(list(nlp.pipe(lines))))
+    docs.to_disk(file)
+    return file
 
 
 def fit(corpus: Corpus, folder: Path, *options: str) -> None:
