@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
 from configparser import Error as ConfigSyntaxError
+from contextlib import contextmanager
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,3 +67,35 @@ def load_config(config_path: Path, overrides: dict[str, Any], sections: Collecti
     except ConfigError as error:
         raise ConfigError(f"{config_path}: {error}") from None
     return replaced
+
+
+@contextmanager
+def naming_block(config: Config) -> Iterator[None]:
+    """Name the block of a component or a corpus whose registered function refuses its settings.
+
+    Registered functions know their settings, not where these stand; a config may call a function more than once.
+    RAISES ConfigError: As in the body, with the block in front of the message.
+    """
+    try:
+        yield
+    except ConfigError as error:
+        blocks = config.interpolate()
+        for section in ("components", "corpora"):
+            if block := _refused(section, blocks.get(section, {}), str(error)):
+                raise ConfigError(f"[{block}] {error}") from error
+        raise
+
+
+def _refused(name: str, block: Mapping[str, Any], message: str) -> str | None:
+    """Return the name of the innermost block in `block` whose function refuses its settings with a message."""
+    for key, inner in block.items():
+        if isinstance(inner, Mapping) and (place := _refused(f"{name}.{key}", inner, message)):
+            return place
+    if any(key.startswith("@") for key in block):
+        try:
+            util.registry.resolve({"block": dict(block)})
+        except ConfigError as error:
+            return name if str(error) == message else None
+        except Exception:  # of another fault, which is not the one to name
+            return None
+    return None

@@ -23,7 +23,7 @@ from ..errors import ConfigError, DataError, count_of
 from ..files import replace_folder
 from ..prf import SEQUENCES, finite
 from ..types import BY_OPTIMIZER, Schedule
-from .configs import load_config
+from .configs import load_config, naming_block
 from .corpus import Corpus
 from .scorers import scores_alone
 from .spacy_train import Calibrate
@@ -385,14 +385,16 @@ def set_up_from(config: Config, say: Say = log) -> PipelineTraining:
     if isinstance(seed, int):  # spaCy's schema refuses other things
         check_seed("[training] seed", seed)
         fix_random_seed(seed)
-    nlp = util.load_model_from_config(config, auto_fill=True)
+    with naming_block(config):
+        nlp = util.load_model_from_config(config, auto_fill=True)
     filled = nlp.config.interpolate()
     settings = util.registry.resolve(filled["training"], schema=ConfigSchemaTraining)
     to_train = _to_train(nlp, settings["frozen_components"])
     for pipe in to_train.values():
         pipe.training.set(watch=count_texts)
     resumed = set(util.get_sourced_components(config)).intersection(to_train)
-    (read, portions), (read_dev, dev_portions) = _corpora(nlp, filled, settings)
+    with naming_block(config):
+        (read, portions), (read_dev, dev_portions) = _corpora(nlp, filled, settings)
     last = max(nlp.pipe_names.index(name) for name in to_train)
     annotates = not set(settings["annotating_components"]).isdisjoint(nlp.pipe_names[:last])  # for one trained later
     block = corpus_block(filled, "train_corpus")

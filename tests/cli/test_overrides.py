@@ -1,6 +1,7 @@
 """Settings and overrides that nothing reads are refused: a mistyped name must not train on the wrong data."""
 
 import re
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from spacy_crfseq.cli.program import crfseq_cli
 from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.pipeline.configs import load_config
 from spacy_crfseq.pipeline.overrides import check_overrides
+from spacy_crfseq.pipeline.pipeline_training import set_up_from
 from tests.commands import CONFIG, Run, refused
 
 COMMANDS = {
@@ -167,3 +169,36 @@ def test_a_mistyped_path_is_refused(
     result = run(command, *arguments, *COMMANDS[command], *paths, "--paths.trian", "x.conll")
     refused(result, "--paths.trian changes nothing", "Did you mean --paths.train?", silent=False)
     assert not (tmp_path / "out" / "model-best").exists()
+
+
+REFUSED_VALUES = {
+    "components.crf_ner.regularizer.rho": -1.0,
+    "components.crf_ner.optimizer.rate": -1.0,
+    "components.crf_ner.attributes.labels.optimizer.rate": -1.0,  # of the same function as the one above
+    "components.crf_ner.loss.cost": -1.0,
+    "components.crf_ner.decoder.expected_f": 3.0,
+    "corpora.train.limit": -1,
+    "corpora.dev.limit": -1,
+}
+
+
+@pytest.mark.parametrize("key", REFUSED_VALUES)
+def test_the_block_of_a_refused_value_is_named(key: str, tmp_path: Path) -> None:
+    (corpus := tmp_path / "corpus.iob").write_text("Ada NNP B-NP B-PER\nsleeps VBZ B-VP O\n\n", "utf8")
+    optimizer = '@crf_optimizers = "spacy_crfseq.AdaGrad.v1"\nrate = 1.0\n'
+    blocks = (
+        '[components.crf_ner]\nfactory = "crf_ner"\n'
+        f"[components.crf_ner.optimizer]\n{optimizer}"
+        '[components.crf_ner.regularizer]\n@crf_regularizers = "spacy_crfseq.L2.v1"\n'
+        '[components.crf_ner.loss]\n@crf_losses = "spacy_crfseq.SoftmaxMargin.v1"\n'
+        '[components.crf_ner.decoder]\n@crf_decoders = "spacy_crfseq.MaxExpectedF1.v1"\n'
+        "[components.crf_ner.attributes]\n[components.crf_ner.attributes.labels]\n"
+        '@crf_attributes = "spacy_crfseq.DocumentLabels.v1"\n'
+        f"[components.crf_ner.attributes.labels.optimizer]\n{optimizer}"
+    )
+    text = CONFIG.format(pipeline='["crf_ner"]', components=blocks, training="", given="[]")
+    config = Config().from_str(text, overrides={"paths.train": str(corpus), "paths.dev": str(corpus)})
+    block: Any = reduce(lambda outer, name: outer[name], key.split(".")[:-1], config)
+    block[key.split(".")[-1]] = REFUSED_VALUES[key]
+    with pytest.raises(ConfigError, match=rf"^\[{re.escape(key.rpartition('.')[0])}\] "):
+        set_up_from(config)
