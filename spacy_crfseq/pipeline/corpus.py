@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from spacy.training import Example
 
-from ..features.templates import column_names
 from ..files import collecting
 from .doc_builder import LabelledText, join
 
@@ -62,6 +61,8 @@ class Corpus:
         """
         if self.portions is None or model.reads_docs:
             return None
+        from ..features.templates import column_names  # here, for commands to be light to import
+
         columns, annotation = column_names(*model.features.plans()), model.annotation
         key = columns, annotation.column, str(annotation.settings())
         if key not in self._labelled:
