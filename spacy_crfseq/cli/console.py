@@ -144,7 +144,7 @@ def reported_errors(config: Path | None = None, code: Path | None = None) -> Ite
     except RegistryError as error:
         fail("Unknown function in the config", _unknown_function(str(error)))
     except (ConfigSyntaxError, CrfError) as error:
-        fail(TITLES.get(type(error), "Error"), str(error))
+        fail(TITLES.get(type(error), "Error"), f"{error}{_cure(str(error))}")
     except BrokenPipeError:
         raise  # the reader of the output has gone; typer exits quietly
     except (OSError, ValueError, ImportError) as error:
@@ -191,7 +191,7 @@ def _cure(message: str) -> str:
     """Return the cure of an error of spaCy, on a line of its own, or nothing."""
     if factory := re.search(r"Can't find factory for '([^']+)'", message):
         return f"\n{suggest(factory[1], FACTORIES)}"
-    if message.startswith("[E048]"):
+    if "[E048]" in message:
         return '\nGive --lang, or lang in a config, a code that spaCy has, such as en or es, or "xx" for any language.'
     return ""
 

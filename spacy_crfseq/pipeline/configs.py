@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spacy import util
+from thinc.api import ConfigValidationError
 
 from ..errors import ConfigError
 from .overrides import check_components, check_overrides, check_settings, check_variables
@@ -49,6 +50,13 @@ def load_config(config_path: Path, overrides: dict[str, Any], sections: Collecti
         config = util.load_config(config_path, interpolate=False)
     except ConfigSyntaxError as error:
         raise ConfigError(f"{config_path}: {error}") from error
+    except ConfigValidationError as error:
+        if "no section headers" not in str(error):
+            raise
+        raise ConfigError(
+            f"{config_path} is no config: it does not begin with a section, such as [paths]. For a config of a corpus, "
+            "run: python -m spacy crfseq init-config ner.cfg --train CORPUS"
+        ) from error
     if overrides:
         check_overrides(config, overrides, sections)
     for key, function in overrides.items():

@@ -121,8 +121,15 @@ def test_transition_tables_are_found_by_other_names_of_schemes(name: str, scheme
         assert np.array_equal(actual, expected)
 
 
-def test_an_unknown_language_is_refused_with_what_to_give(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "a.iob").write_text("Ada B-PER\n")
-    refused(
-        run("convert", tmp_path / "a.iob", tmp_path / "b.iob", "--lang", "zz"), "Can't import language zz", "or es,"
-    )
+@pytest.mark.parametrize("command", ["convert a.iob b.iob --lang zz", "init-config b.cfg --train a.iob --lang zz"])
+def test_an_unknown_language_is_refused_with_what_to_give(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.iob").write_text("Ada B-PER\n")
+    refused(run(*command.split()), "Can't import language zz", "or es,")
+
+
+def test_a_corpus_in_place_of_a_config_is_refused_with_what_to_do(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "Ada"}\n')
+    refused(run("fit", tmp_path / "a.jsonl", "--output", tmp_path / "out"), "a.jsonl is no config", "init-config")
