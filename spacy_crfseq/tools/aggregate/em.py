@@ -157,11 +157,15 @@ def learn(
     constraints (Constraints): Which labels may follow each other, and which are outside of spans.  Without steps, they
         do not matter for learning, only for the distribution of the true labels.
     gold (Ints | None): [T] true labels, `MISSING` where unknown.
-    start (LabelModel | None): A model to begin with, of the same sources and labels.
+    start (LabelModel | None): A model to begin with, of the same sources and labels.  Votes depend on those before
+        as they do in this model.
     n_threads (int): 0 for as many as there are cores.
-    RAISES DataError: If gold labels are not labels, or the constraints leave a sequence without any labelling.
+    RAISES DataError: If gold labels are not labels, the model to begin with is of other sources or labels, or the
+        constraints leave a sequence without any labelling.
     """
     check_gold(votes, gold)
+    if start is not None:
+        _check_start(start, len(votes.names), votes.n_labels)
     copies = votes.originals() != np.arange(len(votes.names))
     if copies.any():
         model = learn(votes.without(copies[votes.sources]), constraints, method, gold, start, n_threads)
@@ -169,10 +173,21 @@ def learn(
     n_before = votes.n_labels + 1 if method.by_previous else 1
     expected = method.added_votes(constraints.outside)
     equal = with_equal_labels(votes, constraints, expected, method.unsaid, n_before)
-    texts, added = distinct_texts(votes, equal.cells(votes), gold), _added_votes(method, votes, constraints.outside)
+    texts = distinct_texts(votes, (start or equal).cells(votes), gold)
+    added = _added_votes(method, votes, constraints.outside)
     n_threads = n_threads or available()
     first = start or _first_model(equal, texts, method, added, n_threads)
     return _learn(texts, method, added, first._replace(constraints=constraints), n_threads)
+
+
+def _check_start(start: LabelModel, n_sources: int, n_labels: int) -> None:
+    """RAISES DataError: If a model to begin with is not of so many sources and labels: kernels check no rows."""
+    n_before, of_source = start.votes.shape[1], (n_labels, n_labels)
+    if start.votes.shape != (n_sources, n_before, *of_source) or n_before not in (1, n_labels + 1):
+        raise DataError(
+            f"The label model to begin with is of {start.votes.shape[0]} sources and {start.votes.shape[-1]} labels, "
+            f"the votes are of {n_sources} and {n_labels}."
+        )
 
 
 def _learn(texts: DistinctTexts, method: DawidSkene, added: Array, model: LabelModel, n_threads: int) -> LabelModel:
@@ -242,7 +257,7 @@ def _expect(model: LabelModel, texts: DistinctTexts, n_threads: int) -> _Counts:
 
     totals = _Counts(np.zeros_like(table), np.zeros((n, n)), np.zeros(n), np.zeros(n), 0.0)
     parts = list(shards(texts.offsets, 2 * n))  # scores and their gradients
-    for first in range(0, len(parts), n_threads):  # only the counts of a few parts exist at a time
+    for first in range(0, len(parts), n_threads):  # scores of all distinct tokens exist, but counts of a few parts
         for counts in over(of_part, parts[first : first + n_threads], n_threads):
             totals = totals.plus(counts)
     return totals._replace(votes=totals.votes.reshape(model.votes.shape))

@@ -113,7 +113,8 @@ class LabelModelMethod(Protocol):
         gold (Ints | None): [T] true labels, `MISSING` where unknown; None for none.
         start (LabelModel | None): A model of the same sources and labels to begin with; a method without iterations
             needs none.
-        RAISES DataError: If gold labels are not labels, or leave a sequence without any labelling.
+        RAISES DataError: If gold labels are not labels, or leave a sequence without any labelling, or if the model to
+            begin with is of other sources or labels.
         """
         ...
 

@@ -30,6 +30,7 @@ MODELS = [
     pytest.param(HiddenMarkov(previous=True), id="HMM with previous votes"),
     pytest.param(DawidSkene(), id="Dawid-Skene"),
 ]
+A_SOURCE_OF_THREE_LABELS = Majority()(votes_of_table([[0, 1]], [0, 2], ["a"], 3), FREE)
 
 
 def confusion(right: Any) -> np.ndarray:
@@ -374,6 +375,14 @@ def test_estimates_without_gold_are_near_those_against_gold() -> None:
             "Gold labels must be from -1 to 2",
         ),
         (lambda: learn(some_votes(0), IOB2, HiddenMarkov(), np.full(8, 2, np.int32)), "Sequence 0 has no labelling"),
+        (
+            lambda: HiddenMarkov()(some_votes(0, 4), IOB2, start=learn(some_votes(0), IOB2, DawidSkene())),
+            "begin with is of 3 sources and 3 labels, the votes are of 4 and 3",
+        ),
+        (
+            lambda: HiddenMarkov()(votes_of_table([[0, 1]], [0, 2], ["a"], 2), FREE, start=A_SOURCE_OF_THREE_LABELS),
+            "begin with is of 1 sources and 3 labels, the votes are of 1 and 2",
+        ),
     ],
 )
 def test_wrong_votes_and_labels_are_refused(call: Any, message: str) -> None:
@@ -427,6 +436,16 @@ def test_learning_goes_on_from_a_model() -> None:
     again, anew = (learn(votes, IOB2, method, some_gold.astype(np.int32), start) for start in (first, None))
     assert len(again.values) < len(anew.values)
     np.testing.assert_allclose(again.lattice(votes).marginals(), anew.lattice(votes).marginals(), atol=1e-3)
+
+
+@pytest.mark.parametrize("method", MODELS[:2])
+@pytest.mark.parametrize("first", MODELS)
+def test_learning_goes_on_from_a_model_of_another_method(first: DawidSkene, method: DawidSkene) -> None:
+    votes = some_votes(3, lengths=(2, 3, 3))
+    start = learn(votes, FREE, first)
+    model = learn(votes, FREE, method, start=start)
+    assert model.votes.shape == start.votes.shape
+    assert model.values[0] == pytest.approx(objective(start, method, votes, None), abs=1e-9)
 
 
 @pytest.mark.parametrize("method", MODELS)
