@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Sequence
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,21 @@ def test_spans_in_html_that_have_paths_alone_are_looked_up_or_refused(tmp_path: 
         list(read_annotations(path, tokens))
     (sentence,) = read_annotations(path, tokens, rules=SpanRules(match="all"))
     assert [tag for tag in sentence.columns["ent"] if tag != "O"] == ["B-PER", "B-PER"]
+
+
+@pytest.mark.parametrize("create", [create_annotation_reader, create_text_reader])
+def test_html_that_the_parser_gives_up_is_a_record_that_cannot_be_read(
+    create: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def give_up(*_: object) -> int:
+        raise AssertionError("unknown status keyword 'foo' in marked section")  # newer versions of Python read it
+
+    monkeypatch.setattr(HTMLParser, "parse_html_declaration", give_up)
+    path = write(tmp_path, html("<p>Ada</p>", ADA), html("<p>Ada <![foo[ b ]]></p>", ADA))
+    with pytest.raises(FormatError, match=r"a.jsonl:2: this HTML cannot be read: .*'foo'.* Remove .*\"<!\["):
+        list(create(path)(ENGLISH))
+    with pytest.warns(UserWarning, match="1 error, left out"):
+        assert len(list(create(path, skip_invalid=True)(ENGLISH))) == 1
 
 
 @pytest.mark.parametrize("array", [False, True])

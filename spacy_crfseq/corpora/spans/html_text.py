@@ -11,6 +11,7 @@ import re
 from bisect import bisect_right
 from html.parser import HTMLParser
 
+from ...errors import DataError
 from ..utf16 import units_of
 
 _LINES = frozenset((
@@ -29,13 +30,19 @@ def begins_as_html(text: str) -> bool:
 
 
 class HtmlText(HTMLParser):
-    """The text of HTML, under `text`, and its places."""
+    """The text of HTML, under `text`, and its places.  RAISES DataError: If the parser cannot read the HTML."""
 
     def __init__(self, html: str) -> None:
         super().__init__(convert_charrefs=True)
         self._begin()
-        self.feed(html.replace("\r\n", "\n").replace("\r", "\n").lstrip())
-        self.close()
+        try:
+            self.feed(html.replace("\r\n", "\n").replace("\r", "\n").lstrip())
+            self.close()
+        except AssertionError as error:  # "<![" in the parser of older versions of Python
+            raise DataError(
+                f'this HTML cannot be read: {error}. Remove from its text what begins with "<![", to the next ">"; '
+                "pages do not show it, and the positions of spans stay right."
+            ) from None
         self.text = "".join(self._parts)
 
     def _begin(self) -> None:
