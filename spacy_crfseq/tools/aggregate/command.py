@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -131,6 +133,11 @@ def aggregate_cli(
             "Assumed: hardly any other source speaks of these words, so their errors stay unknown. --gold with some of "
             "the texts shows them."
         )
+    if silent := _silent(result.gold_rows):
+        message.warn(
+            f"No gold text has labels of {', '.join(silent)}: gold labels do not show what these sources miss or get "
+            "wrong. Let them label the gold texts, too."
+        )
     for pair in result.copies[:LISTED]:
         message.warn(str(pair))
     if (more := len(result.copies) - LISTED) > 0:
@@ -146,6 +153,12 @@ def aggregate_cli(
 LISTED = 10
 """Pairs of sources that may copy each other that are listed, the most alike first."""
 HEADER = ("Source", "Label", "Votes", "Coverage", "Precision", "Recall", "Conflicts")
+
+
+def _silent(rows: Sequence[SourceRow]) -> list[str]:
+    """Return the sources of a report against gold labels that abstain from all tokens that have these."""
+    told = {row.source for row in rows if not (isnan(row.precision) and isnan(row.recall))}
+    return [source for source in dict.fromkeys(row.source for row in rows) if source not in told]
 
 
 def _cells(row: SourceRow) -> list[str]:

@@ -92,6 +92,15 @@ def test_the_report_is_printed_as_json_and_gold_texts_are_counted(folder: Path, 
     assert {row["source"] for row in report["estimated"]} == {"careful", "people"}
 
 
+def test_sources_that_abstain_from_all_gold_texts_are_named(folder: Path, run: Run) -> None:
+    write(Path("gold.iob"), sentences=[[("Eve", "B-PER"), ("saw", "O"), ("Rome", "B-LOC")]])
+    line = "aggregate texts.iob,gold.iob -o out.spacy --gold gold.iob --source careful=careful.iob,texts=some"
+    worked(run(*line.split()), "No gold text has labels of careful:")
+    write(Path("all.iob"), sentences=[[("Eve", "O"), ("saw", "O"), ("Rome", "O")], *SENTENCES])  # and misses these
+    result = worked(run(*line.split(), "--force", "--source", "all=all.iob"), "No gold text has labels of careful:")
+    assert "careful, all" not in result.stdout
+
+
 def test_figures_of_a_source_that_is_alone_are_marked_as_assumed(folder: Path, run: Run) -> None:
     line = "aggregate texts.iob -o out.spacy --source careful=careful.iob"
     worked(run(*line.split()), "(assumed)", "Assumed: hardly any other source")
