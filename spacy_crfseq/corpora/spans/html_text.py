@@ -21,12 +21,30 @@ _LINES = frozenset((
 ))  # fmt: skip
 """Elements that begin a line or a cell."""
 _HIDDEN = frozenset({"script", "style"})
-_BEGINS = re.compile(r"\s*<(!doctype html|!--|[a-z][a-z0-9]*(\s[^<>]*)?/?>)", re.IGNORECASE)
+_ALONE = frozenset((
+    "area", "base", "body", "br", "caption", "col", "colgroup", "dd", "dt", "head", "hr", "html", "img", "input", "li",
+    "link", "meta", "optgroup", "option", "p", "rp", "rt", "source", "tbody", "td", "tfoot", "th", "thead", "tr",
+    "track", "wbr",
+))  # fmt: skip
+"""Elements that may stand without an end tag."""
+_ENDED = _LINES | frozenset((
+    "a", "abbr", "acronym", "audio", "b", "bdi", "bdo", "big", "button", "canvas", "center", "cite", "code", "data",
+    "datalist", "del", "dfn", "dialog", "em", "font", "hgroup", "i", "iframe", "ins", "kbd", "label", "legend", "map",
+    "mark", "menu", "meter", "noscript", "object", "output", "picture", "progress", "q", "ruby", "s", "samp", "script",
+    "search", "select", "slot", "small", "span", "strike", "strong", "style", "sub", "sup", "svg", "template",
+    "textarea", "time", "title", "tt", "u", "var", "video",
+))  # fmt: skip
+"""Elements that may have an end tag (https://html.spec.whatwg.org/multipage/syntax.html#optional-tags)."""
+_BEGINS = re.compile(r"\s*<(!doctype html|!--|(?P<name>[a-z][a-z0-9]*)(\s[^<>]*)?/?>)", re.IGNORECASE)
 
 
 def begins_as_html(text: str) -> bool:
-    """Whether a text begins with a tag."""
-    return _BEGINS.match(text) is not None
+    """Whether a text begins with an element of HTML, with its end if it must have one; others may stand for words."""
+    begin = _BEGINS.match(text)
+    if begin is None or begin["name"] is None:
+        return begin is not None
+    name = begin["name"].lower()
+    return name in _ALONE or (name in _ENDED and f"</{name}" in text.lower())
 
 
 class HtmlText(HTMLParser):

@@ -252,7 +252,7 @@ def _seen(text: str, values: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _html_of(text: str, values: Sequence[Mapping[str, Any]]) -> HtmlText | None:
-    """Return a text as HTML, None for another: HTML has places of spans, or begins with a tag and has no others."""
+    """Return a text as HTML, None for another: HTML has places of spans, or begins as HTML and has no others."""
     is_html = any("globalOffsets" in value or str(value.get("start")).startswith("/") for value in values)
     is_text = any(type(value.get("start")) is int for value in values)
     return HtmlText(text) if is_html or (begins_as_html(text) and not is_text) else None
