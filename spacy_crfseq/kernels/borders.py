@@ -111,12 +111,16 @@ def add_up(mask: Bools, offsets: Offsets) -> int:
 
 @light()
 def read_labels(labels: Any, n_labels: int, out: Ints) -> bool:
-    """Write whole numbers labels [T] of any size to out [T]; return whether all are labels or `MISSING`."""
+    """Write whole numbers labels [T] of any size to out [T]; return whether all are labels or `MISSING`.
+
+    `MISSING` stands for those that are neither, which may be beyond the range of `out`.
+    """
     valid = True
     for t in range(labels.shape[0]):
-        valid &= (labels[t] >= MISSING) & (labels[t] < n_labels)
-        out[t] = labels[t]
-    return valid
+        fits = (labels[t] >= MISSING) & (labels[t] < n_labels)
+        valid &= fits
+        out[t] = labels[t] if fits else MISSING
+    return bool(valid)
 
 
 def check_spans(starts: Offsets, ends: Offsets, offsets: Offsets) -> None:

@@ -4,13 +4,15 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given
 
+from spacy_crfseq import Chain
+from spacy_crfseq.errors import DataError
 from spacy_crfseq.kernels import jit
 from tests import forks
 from tests.features import test_attributes
@@ -56,6 +58,19 @@ def test_best_paths_are_the_same(problem: Problem) -> None:
         plain_labels, plain_scores = test_paths.best_paths(problem)
     assert plain_labels.tolist() == labels.tolist()
     np.testing.assert_allclose(plain_scores, scores, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", ">i4", ">u8"])
+def test_labels_beyond_any_range_are_refused_alike(dtype: str) -> None:
+    chain, limits = Chain(np.zeros((3, 2)), np.zeros((2, 2))), np.iinfo(dtype)
+    for value in {2, int(limits.max), int(limits.min)} - {0}:
+        messages = set()
+        for run in (nullcontext, in_python):
+            with run(), pytest.raises(DataError) as error:
+                chain.log_prob(np.array([0, value, 1], dtype))
+            messages.add(str(error.value))
+        assert len(messages) == 1
+        assert messages.pop().endswith(f"labels[1] is {value}.")
 
 
 def test_python_runs_until_much_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
