@@ -19,6 +19,7 @@ scripts/accuracy.  A cell that has one is not run again, so a run can be stopped
 from __future__ import annotations
 
 import json
+import re
 import resource
 import subprocess
 import sys
@@ -249,7 +250,7 @@ def write_documents(raw: Path, file: Path) -> Path:
     nlp = spacy.blank("en")
     nlp.add_pipe("sentencizer")
     docs = DocBin(attrs=["SENT_START"])
-    for text in raw.read_text(encoding="utf8").strip().split("\n\n"):
+    for text in re.split(r"\n\s*\n", raw.read_text(encoding="utf8").strip()):
         lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
         docs.add(Doc.from_docs(list(nlp.pipe(lines))))
     docs.to_disk(file)

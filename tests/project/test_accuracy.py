@@ -1,11 +1,15 @@
 """The page on accuracy is what the command makes of its results; a cell runs the commands that a user runs."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
+import spacy
+from spacy.tokens import DocBin
 
 from scripts import accuracy
+from scripts.kit import ROOT
 from tests.commands import invoke, worked, write_corpus
 
 BLOCK = (
@@ -59,3 +63,21 @@ def test_a_dev_part_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     files = accuracy.parts_of("conll2000", tmp_path)
     assert files["dev"].read_text() == "w10 NN B-NP\nx NN O\n\nw20 NN B-NP\nx NN O\n"
     assert files["train"].read_text().count("NN O") == 20
+
+
+def test_raw_texts_are_documents_in_the_script_as_in_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = tmp_path / "reuters.txt"
+    raw.write_text("\n\n\n\nA  man\tcame. He left.\nBo \n\n\n\n \n Ada\n\t\n\n", encoding="utf8")
+    page = (ROOT / "docs" / "distillation.md").read_text(encoding="utf8")
+    (snippet,) = (code for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "reuters.txt" in code)
+    monkeypatch.chdir(tmp_path)
+    exec(snippet)
+    made = (tmp_path / "raw.spacy", accuracy.write_documents(raw, tmp_path / "script.spacy"))
+    by_page, by_script = (
+        [
+            [sentence.text for sentence in doc.sents]
+            for doc in DocBin().from_disk(file).get_docs(spacy.blank("en").vocab)
+        ]
+        for file in made
+    )
+    assert by_page == by_script == [["A man came.", "He left.", "Bo"], ["Ada"]]
