@@ -99,8 +99,8 @@ class Chain:
         object.__setattr__(self, "_places", places)
         object.__setattr__(self, "_shapes", (shape, steps.shape))
         highest = HIGHEST[dtype.char]
-        checked = table.reshape(-1) if is_shared else np.append(table, flat_steps)
-        if not kernels.borders.all_below(checked, parameters, highest):
+        checked = [table.reshape(-1), parameters, *([] if is_shared else [flat_steps.reshape(-1)])]
+        if not all(kernels.borders.all_below(numbers, highest) for numbers in checked):
             for name, array in zip(Scores._fields, scores, strict=True):
                 if not (fits := array < highest).all():
                     self._refuse(f"{name} must be numbers below {highest:g}, or minus infinity", name, array, ~fits)
@@ -380,7 +380,8 @@ def _sequences(
         if keep is None:
             return np.arange(shape[0] + 1, dtype=np.int64) * shape[1], None
         bounds = np.zeros(shape[0] + 1, np.int64)
-        is_whole = kernels.borders.add_up(kernels.borders.take(keep, keep.dtype), bounds) == keep.size
+        flat = kernels.borders.take(keep, keep.dtype).reshape(-1)
+        is_whole = kernels.borders.add_up(flat, shape[1], bounds) == keep.size
         return bounds, None if is_whole else np.flatnonzero(keep)
     if counts is not None:
         if counts.sum() != shape[0] or counts.min(initial=0) < 0:

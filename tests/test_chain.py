@@ -8,6 +8,7 @@ import pickle
 import re
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -315,6 +316,17 @@ def test_numbers_of_other_kinds_and_owners_are_read() -> None:
 
 
 E, S = np.zeros((2, 4, 3)), np.zeros((3, 3))
+
+
+def test_transitions_of_tokens_are_checked_without_a_copy() -> None:
+    given = np.zeros((200, 20)), np.zeros((200, 20, 20))
+    Chain(*given)  # kernels take memory, too
+    tracemalloc.start()
+    try:
+        Chain(*given)
+        assert tracemalloc.get_traced_memory()[1] < given[1].nbytes / 4
+    finally:
+        tracemalloc.stop()
 
 
 def spoiled(shape: tuple[int, ...], place: tuple[int, ...], value: float) -> np.ndarray:

@@ -87,24 +87,25 @@ def check_labels(
 
 
 @light()
-def all_below(numbers: Floats, others: Floats, highest: float) -> bool:
-    """Return whether all numbers [K] and others [M] are below the highest; what is not a number is not."""
+def all_below(numbers: Floats, highest: float) -> bool:
+    """Return whether all numbers [K] are below the highest; what is not a number is not."""
     limit, no, yes = numbers.dtype.type(highest), numbers.dtype.type(0), numbers.dtype.type(1)
     wrong = no  # a sum over all, in the type of the numbers, takes vectors
     for i in range(numbers.shape[0]):
         wrong += no if numbers[i] < limit else yes
-    for i in range(others.shape[0]):
-        wrong += no if others[i] < limit else yes
     return wrong == 0
 
 
 @light()
-def add_up(mask: Bools, offsets: Offsets) -> int:
-    """Write the offsets [N + 1] of N sequences whose tokens a mask [N, M] has; return the number of these tokens."""
-    for s in range(mask.shape[0]):
+def add_up(mask: Bools, width: int, offsets: Offsets) -> int:
+    """Write the offsets [N + 1] of N sequences whose tokens a mask has; return the number of these tokens.
+
+    mask: [N * width], one sequence after another.
+    """
+    for s in range(offsets.shape[0] - 1):
         n_kept = 0
-        for t in range(mask.shape[1]):
-            n_kept += mask[s, t]
+        for t in range(s * width, (s + 1) * width):
+            n_kept += mask[t]
         offsets[s + 1] = offsets[s] + n_kept
     return int(offsets[-1])
 

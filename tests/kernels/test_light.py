@@ -87,6 +87,19 @@ def test_python_runs_until_much_is_asked_for(monkeypatch: pytest.MonkeyPatch) ->
     assert not jit._python_suffices(3), "numba is here"
 
 
+def test_all_numbers_of_a_chain_are_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that few tokens with many labels, or few sequences of many tokens, are no small calls."""
+    lengths: list[int] = []
+    with in_python():
+        monkeypatch.setattr(jit, "_python_suffices", lambda first: not lengths.append(len(first)))  # type: ignore[func-returns-value]
+        chain = Chain(np.zeros((1, 3, 20)), np.zeros((20, 20)), mask=[[1, 0, 1]])
+        assert sorted(lengths) == [3, 40, 440]
+        lengths.clear()
+        Chain(np.zeros((3, 20)), np.zeros((3, 20, 20)))
+        assert sorted(lengths) == [40, 60, 1200]
+    assert chain.offsets.tolist() == [0, 2]
+
+
 PROGRAM = """
 import spacy
 from spacy.training import Example
