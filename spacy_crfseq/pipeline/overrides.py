@@ -33,6 +33,8 @@ _LISTS = {
     ("training", "annotating_components"): "pipeline",
 }  # fmt: skip
 """The settings that list names of components, and where these are."""
+_CALLBACKS = ("before_creation", "after_creation", "after_pipeline_creation")
+"""The settings of ``[nlp]`` whose functions may add components."""
 FLAGS = ("--verbose", "-V")
 """The options of ``spacy train`` without a value."""
 
@@ -58,6 +60,7 @@ def check_settings(config: Mapping[str, Any]) -> None:
 def check_components(config: Config) -> None:
     """Refuse names of components that the pipeline does not have; spaCy ignores some of them.
 
+    Where a callback of ``[nlp]`` may add components, only the names in the pipeline itself are checked.
     RAISES ConfigError: Naming such a component, its setting, and the component that it is near.
     """
     try:
@@ -67,10 +70,13 @@ def check_components(config: Config) -> None:
     places = {"components": values.get("components", {}), "pipeline": values.get("nlp", {}).get("pipeline")}
     if not isinstance(places["pipeline"], list):
         return  # spaCy's schema refuses it
+    open_ended = any(values["nlp"].get(callback) for callback in _CALLBACKS)
     for (section, setting), place in _LISTS.items():
+        if place == "pipeline" and open_ended:
+            continue
         names = values.get(section, {}).get(setting)
         for name in names if isinstance(names, list) else ():
-            if name not in places[place]:
+            if name not in [*places[place]]:  # of a list, as a name may be anything
                 raise ConfigError(
                     f"[{section}] {setting}: {name!r} is not in the {place}. {suggest(str(name), places[place])}"
                 )
@@ -147,7 +153,7 @@ def spacy_command() -> str:
 
 
 def check_command_line() -> None:
-    """Check the config and the options of ``spacy train``, which does not, by `check_settings` and `check_overrides`.
+    """Check the config and the overrides of ``spacy train``, which does not, as `configs.load_config` does.
 
     The config is that of the file: spaCy's own forgets which components are sourced, and so what names the source.
     RAISES SystemExit: With the message, as spaCy's commands report mistakes.
@@ -157,16 +163,24 @@ def check_command_line() -> None:
         return
     from spacy.cli._util import parse_config_overrides
 
-    config = load_config(path, interpolate=False)
-    options = [option.partition("=") for option in sys.argv[2:] if option.startswith("--")]
-    names = {name[2:]: value for name, _, value in options if "." in name}
+    overrides = parse_config_overrides(_override_options(sys.argv[2:]))  # and those of the environment
     try:
+        check_overrides(load_config(path, interpolate=False), overrides)
+        config = load_config(path, overrides, interpolate=False)
         check_settings(config)
-        check_overrides(config, {**names, **parse_config_overrides([])})  # and those of the environment
-        if not any(f"{section}.{setting}" in names for section, setting in _LISTS):
-            check_components(config)
+        check_components(config)
     except ConfigError as error:
         raise SystemExit(f"\N{HEAVY BALLOT X} {error}") from None
+
+
+def _override_options(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments that are overrides, and their values: only these options have a point in their names."""
+    options = list[str]()
+    for argument, after in pairwise([*arguments, "--"]):
+        name, is_whole, _ = argument.partition("=")
+        if name.startswith("--") and "." in name:
+            options += [argument] if is_whole or after.startswith("--") else [argument, after]
+    return options
 
 
 def _config_file(arguments: Sequence[str]) -> Path | None:

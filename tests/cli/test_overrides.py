@@ -1,6 +1,7 @@
 """Settings and overrides that nothing reads are refused: a mistyped name must not train on the wrong data."""
 
 import re
+from contextlib import nullcontext
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from spacy_crfseq.cli.options import OVERRIDES
 from spacy_crfseq.cli.program import crfseq_cli
 from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.pipeline.configs import load_config
-from spacy_crfseq.pipeline.overrides import check_overrides
+from spacy_crfseq.pipeline.overrides import check_command_line, check_overrides
 from spacy_crfseq.pipeline.pipeline_training import set_up_from
 from tests.commands import CONFIG, Run, refused
 
@@ -110,6 +111,9 @@ MISTYPED = {  # in a config that a user has written
     ("seed = 1", 'seed = 1\nannotating_components = ${variables.names}\n[variables]\nnames = ["tager"]'): (
         "[training] annotating_components: 'tager' is not in the pipeline. Known: crf_ner."
     ),
+    ('["crf_ner"]', '[["crf_ner"]]'): "[nlp] pipeline: ['crf_ner'] is not in the components.",
+    ('["crf_ner"]', '[{"a": 1}]'): "[nlp] pipeline: {'a': 1} is not in the components.",
+    ("seed = 1", 'seed = 1\nfrozen_components = [["crf_ner"]]'): "frozen_components: ['crf_ner'] is not in",
     ("seed = 1", "seed = ${elsewhere:seed}"): "[training] seed: ${elsewhere:seed} is not in the config. Add it",
 }
 
@@ -135,6 +139,39 @@ def test_a_setting_that_nothing_reads_is_refused_with_the_nearest_name(change: t
 ])  # fmt: skip
 def test_variables_of_a_user_and_settings_of_components_are_accepted(after: str, tmp_path: Path) -> None:
     load_config(mistyped(tmp_path / "mine.cfg", "[paths]", after), {})
+
+
+@pytest.mark.parametrize("callback", ["before_creation", "after_creation", "after_pipeline_creation"])
+def test_names_of_components_that_a_callback_may_add_are_accepted(callback: str, tmp_path: Path) -> None:
+    path = mistyped(tmp_path / "mine.cfg", "seed = 1", 'seed = 1\nfrozen_components = ["added"]')
+    callbacks = f'[nlp.{callback}]\n@callbacks = "mine"\n[corpora]'
+    path.write_text(path.read_text("utf8").replace("[corpora]", callbacks, 1), "utf8")
+    load_config(path, {})
+    path.write_text(path.read_text("utf8").replace('["crf_ner"]', '["crf_nre"]', 1), "utf8")
+    with pytest.raises(ConfigError, match="'crf_nre' is not in the components"):
+        load_config(path, {})
+
+
+FROZEN = {  # a name that is not in the pipeline: overrides of the command and of the environment, and the message
+    "nothing": ([], "", "'ner' is not in the pipeline"),
+    "another list": (["--nlp.pipeline", '["crf_ner"]'], "", "'ner' is not in the pipeline"),
+    "mended": (["--training.frozen_components", "[]"], "", ""),
+    "mended in a word": (["--training.frozen_components=[]", "--verbose"], "", ""),
+    "mended by the environment": ([], "--training.frozen_components []", ""),
+    "another by the environment": (["--training.frozen_components=[]"], "--nlp.pipeline=[1]", "1 is not in the comp"),
+}
+
+
+@pytest.mark.parametrize("case", FROZEN)
+def test_spacy_train_checks_the_config_with_all_overrides(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options, environment, message = FROZEN[case]
+    path = mistyped(tmp_path / "mine.cfg", "seed = 1", 'seed = 1\nfrozen_components = ["ner"]')
+    monkeypatch.setattr("sys.argv", ["spacy", "train", str(path), "-o", "out.d", *options])
+    monkeypatch.setenv("SPACY_CONFIG_OVERRIDES", environment)
+    with pytest.raises(SystemExit, match=message) if message else nullcontext():
+        check_command_line()
 
 
 @pytest.mark.parametrize("command", COMMANDS)
