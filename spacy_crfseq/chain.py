@@ -273,12 +273,15 @@ class Chain:
         array, n = _array("labels", labels), self._lattice.scores.emissions.shape[1]
         if array.shape != self._shapes[0] or array.dtype.kind not in "iu":
             raise DataError(f"labels must be whole numbers of the shape {self._shapes[0]}, not {_of(array)}.")
-        taken = kernels.borders.take(self._take(array), array.dtype.newbyteorder("="))
+        taken = self._take(array)
         read = np.empty(len(taken), np.int32)
-        if not kernels.borders.read_labels(taken, n, read):
+        # the type of PyTorch and NumPy alone has a kernel, which numba would compile once more for each other
+        if taken.dtype == np.int64 and kernels.borders.read_labels(kernels.borders.take(taken, np.int64), n, read):
+            return read
+        if (wrong := (taken < MISSING) | (taken >= n)).any():
             what = f"labels must be from 0 to {n - 1}, or -1 where unknown; leave tokens out by `mask`"
-            self._refuse(what, "labels", taken, (taken < MISSING) | (taken >= n))
-        return read
+            self._refuse(what, "labels", taken, wrong)
+        return taken.astype(np.int32)
 
     def _sets(self, sets: ArrayLike) -> Bools:
         return self._take(_flags("sets", sets, (*self._shapes[0], self._lattice.scores.emissions.shape[1])))

@@ -329,6 +329,21 @@ def test_transitions_of_tokens_are_checked_without_a_copy() -> None:
         tracemalloc.stop()
 
 
+def test_labels_of_all_types_need_one_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    chain, read, types = Chain(np.zeros((3, 2)), np.zeros((2, 2))), kernels.borders.read_labels, []
+
+    def note(labels: np.ndarray, *more: Any) -> bool:
+        types.append(labels.dtype)
+        return read(labels, *more)
+
+    monkeypatch.setattr(kernels.borders, "read_labels", note)
+    for dtype in ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", ">i4", ">i8"):
+        unknown = 0 if "u" in dtype else -1
+        expected = -3 * math.log(2) if unknown == 0 else -2 * math.log(2)
+        assert chain.log_prob(np.array([0, unknown, 1], dtype)) == pytest.approx(expected)
+    assert {*types} == {np.dtype(np.int64)}
+
+
 def spoiled(shape: tuple[int, ...], place: tuple[int, ...], value: float) -> np.ndarray:
     array = np.zeros(shape)
     array[place] = value

@@ -111,8 +111,8 @@ def add_up(mask: Bools, width: int, offsets: Offsets) -> int:
 
 
 @light()
-def read_labels(labels: Any, n_labels: int, out: Ints) -> bool:
-    """Write whole numbers labels [T] of any size to out [T]; return whether all are labels or `MISSING`.
+def read_labels(labels: Offsets, n_labels: int, out: Ints) -> bool:
+    """Write whole numbers labels [T] to out [T]; return whether all are labels or `MISSING`.
 
     `MISSING` stands for those that are neither, which may be beyond the range of `out`.
     """
