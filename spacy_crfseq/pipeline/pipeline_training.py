@@ -286,14 +286,11 @@ class PipelineTraining(NamedTuple):
     def save_models(self, trained: TrainingResults, output: Path) -> Outcome:
         """Save the last and the best parameters as two pipelines, with scores in their meta.json.
 
-        Ctrl-C ends the scoring, not the saving; after training that was interrupted, or for the second time, it ends
-        both.
+        Ctrl-C ends the scoring, not the saving, and both for the second time.
         """
         try:
             return self._saved(trained, output)
         except KeyboardInterrupt:
-            if trained.interrupted:
-                raise
             return self._saved(trained._replace(interrupted=True), output, scoring=False)
 
     def _saved(self, trained: TrainingResults, output: Path, *, scoring: bool = True) -> Outcome:

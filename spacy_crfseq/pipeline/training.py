@@ -494,22 +494,28 @@ class Training:
             if checkpoint is not None:
                 checkpoint.end(model.name, result)
             model.set_parameters(result.best, n_sequences + self._n_old(n_sequences))
-            if evaluate is not None:
-                if self.plan.calibrates:
-                    evaluate.adapt(evaluate.posterior(result.best))
-                scores = evaluate.scores(result.best), evaluate.scores(result.last)
-                result = result._replace(scores_of_best=scores[0], scores_of_last=scores[1])
-                if self.plan.calibrates:
-                    result = self._calibrated(result, evaluate)
-            elif self.plan.calibrates and not self.plan.has_dev:
-                self.plan.report(self._without_dev(corpus is not None and corpus.data.has_candidates))
-                if self.apart is not None:
-                    fitted = self.apart.settings
-                    model.cfg.update(fitted)
-                    result = result._replace(fitted_to_best=fitted, fitted_to_last=fitted)
+            try:
+                if evaluate is not None:
+                    result = self._judged(result, evaluate)
+                elif self.plan.calibrates and not self.plan.has_dev:
+                    self.plan.report(self._without_dev(corpus is not None and corpus.data.has_candidates))
+                    if self.apart is not None:
+                        fitted = self.apart.settings
+                        model.cfg.update(fitted)
+                        result = result._replace(fitted_to_best=fitted, fitted_to_last=fitted)
+            except KeyboardInterrupt:  # the model is trained, but for what follows its weights
+                result = result._replace(reason="interrupted")
         if remote is not None:
             remote.finish(model)
         return result
+
+    def _judged(self, result: FitResult, evaluate: Evaluator) -> FitResult:
+        """Return a result with its scores on the dev corpus and what was fitted there.  RAISES KeyboardInterrupt."""
+        if self.plan.calibrates:
+            evaluate.adapt(evaluate.posterior(result.best))
+        scores = evaluate.scores(result.best), evaluate.scores(result.last)
+        result = result._replace(scores_of_best=scores[0], scores_of_last=scores[1])
+        return self._calibrated(result, evaluate) if self.plan.calibrates else result
 
     def _calibrated(self, result: FitResult, evaluate: Evaluator) -> FitResult:
         """Return a result with what was fitted to its parameters on the dev corpus, and use that of the best ones."""

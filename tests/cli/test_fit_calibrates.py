@@ -1,5 +1,6 @@
 """``crfseq fit`` and ``spacy train`` calibrate on the dev corpus if the config says so, and change no prediction."""
 
+from functools import partial, partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,8 @@ import pytest
 import spacy
 
 from spacy_crfseq.pipeline.corpus_reader import read_examples
+from spacy_crfseq.pipeline.evaluator import Evaluator
+from spacy_crfseq.pipeline.pipeline_training import PipelineTraining
 from spacy_crfseq.pipeline.soft_labels import write_soft_labels
 from spacy_crfseq.pipeline.spacy_train import Calibrate
 from spacy_crfseq.pipeline.training import NO_DEV
@@ -63,6 +66,27 @@ def test_a_small_dev_corpus_leaves_probabilities_as_they_are(train_on: Run, tmp_
     said = worked(train_on("fit", "crf_ner", training=BLOCK)).stdout
     assert "crf_ner: probabilities are not calibrated: too few predictions on the dev corpus" in said
     assert pipe_of(spacy.load(tmp_path / "out/model-best")).cfg["temperature"] == 1.0
+
+
+@pytest.mark.parametrize("step", ["adapt", "scores", "calibration"])
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_after_the_last_iteration_keeps_the_model(
+    step: str, times: int, train_on: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupts = [KeyboardInterrupt] * times
+
+    def interrupt(method: Any, *args: Any, **settings: Any) -> Any:
+        if interrupts:
+            raise interrupts.pop()
+        return method(*args, **settings)
+
+    monkeypatch.setattr(Evaluator, step, partialmethod(partial(interrupt, getattr(Evaluator, step))))
+    monkeypatch.setattr(PipelineTraining, "score", partialmethod(partial(interrupt, PipelineTraining.score)))
+    result = train_on("fit", "crf_ner", training=BLOCK)
+    assert result.exit_code == 130, result.stderr
+    assert "Interrupted: the best parameters so far are saved" in result.stdout
+    for name in ("model-best", "model-last"):
+        assert spacy.load(tmp_path / "out" / name)("Ada sees a dog in Oslo .").ents
 
 
 def test_a_dev_corpus_that_was_learned_from_is_not_calibrated_on(train_on: Run, dev: Path) -> None:
