@@ -70,7 +70,10 @@ class Scores(NamedTuple):
     end: Floats
 
     def zeros_like(self) -> Scores:
-        """Return zeros of the same shapes, for a loss to add its gradient to."""
+        """Return zeros of the same shapes, for a loss to add its gradient to.
+
+        They are pieces of one array of the type of `start`: copy a piece to keep it without the memory of the others.
+        """
         # pieces of one array, which takes half as long as four
         n_emissions, n_steps, n = self.emissions.size, self.transitions.size, self.start.size
         zeros = np.zeros(n_emissions + n_steps + 2 * n, self.start.dtype)

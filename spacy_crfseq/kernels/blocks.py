@@ -259,7 +259,7 @@ def token_numbers(begins: Offsets, t: int, running: int, tokens: Offsets) -> Non
 
 @inlined
 def load_rows(source: Floats, rows: Offsets, tile: Floats) -> None:
-    """Write the rows [LANES] of source [R, L] to a tile [P, LANES]."""
+    """Write the rows [LANES], all 0..R-1, of source [R, L] to a tile [P, LANES]; others are read beyond it."""
     n = source.shape[1]
     rest = singles(n)
     for lane in range(0, LANES if n >= SQUARE else 0, SQUARE):
@@ -429,6 +429,7 @@ def finish(gold: Ints, weights: Floats, block: Offsets, work: BlockArrays, grad:
 def add_counts(gold: Ints, work: BlockArrays, grad: Scores) -> None:
     """Add the expected counts in e less gold counts, if gold is not empty, to `grad`.
 
+    Gold labels of the block's sequences must be 0..L-1, none missing: others are written beyond the arrays.
     Expected transitions are added apart.
     """
     d_emissions, d_transitions, d_start, d_end = grad

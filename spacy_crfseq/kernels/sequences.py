@@ -103,6 +103,7 @@ def step_to(transitions: Floats, t: int) -> Floats:
 def path_score(labels: Ints, b: int, e: int, scores: PlainScores) -> float:
     """Return the score of the labels [T] of the sequence of tokens b..e-1, in float64.
 
+    The sequence must not be empty, and its labels must be 0..L-1, none missing: others are read beyond the arrays.
     Parts of arrays would be values whose references are counted, which takes longer than the sums.
     """
     emissions, transitions, start, end = scores
