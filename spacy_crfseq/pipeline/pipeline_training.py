@@ -270,18 +270,24 @@ class PipelineTraining(NamedTuple):
     ) -> dict[str, Any]:
         """Evaluate the pipeline and store the scores in its meta as ``spacy train`` does, with the loss per token.
 
-        known (Mapping[str, DevScores] | None): DevScores of components; they are used for a pipeline of one.
+        dev_scores (Mapping[str, DevScores] | None): Those of components; they are used for a pipeline of one, if all
+            scores with a weight are among them.
         scoring (bool): Whether to evaluate at all; without, a pipeline of several components has no scores.
         """
         nlp = self.nlp
         scores = scores_alone(nlp, dev_scores or {})
-        if scores is None:
-            dev = list(self.dev) if scoring else []
+        if scoring and (scores is None or self._lacking(scores)):
+            dev = list(self.dev)
             scores = nlp.evaluate(dev) if dev else {}
+        scores = scores or {}
         weighted = self.settings["score_weights"]
         kept = {name: value for name, value in scores.items() if name in weighted or name.endswith(SEQUENCES)}
         nlp.meta["performance"] = {**kept, **{f"{name}_loss": finite(loss) for name, loss in losses.items()}}
         return scores
+
+    def _lacking(self, scores: Mapping[str, Any]) -> list[str]:
+        """Return the names of scores that have a weight in the config, but are not there."""
+        return [name for name, weight in self.settings["score_weights"].items() if weight and name not in scores]
 
     def save_models(self, trained: TrainingResults, output: Path) -> Outcome:
         """Save the last and the best parameters as two pipelines, with scores in their meta.json.
@@ -310,8 +316,7 @@ class PipelineTraining(NamedTuple):
             dev_scores = {name: result.scores_of_best for name, result in results.items()}
             scores = self._use(best, bests, dev_scores, scoring=scoring)
         self.save(output / BEST)
-        weights = self.settings["score_weights"]
-        if scores and (others := [name for name, weight in weights.items() if weight and name not in scores]):
+        if scoring and scores and (others := self._lacking(scores)):
             self.say("warn", f"[training.score_weights] {', '.join(others)}: the pipeline has no such scores.")
         return Outcome(output / BEST, output / LAST, scores, reasons, untrained, interrupted)
 

@@ -167,6 +167,14 @@ def test_without_dev_corpus(fit_on: Run, corpus: Any, tmp_path: Path) -> None:
     np.testing.assert_array_equal(*theta)
 
 
+def test_scores_that_only_spacy_counts_may_have_a_weight(fit_on: Run, tmp_path: Path) -> None:
+    weights = '{"ents_f": 1.0, "speed": 0.1, "ents_ff": null}'
+    assert "score_weights" not in worked(fit_on("crf_ner", args=["--training.score_weights", weights])).output
+    performance = spacy.load(tmp_path / "out" / "model-best").meta["performance"]
+    assert performance["speed"] > 0
+    assert "ents_f" in performance
+
+
 def test_overrides_reach_the_config(fit_on: Run, optimizers: Any, tmp_path: Path) -> None:
     args = ["--components.crf_ner.scheme=IOB2", "--components.crf_ner.min_count", "2", "--evaluate-every", "3"]
     args += ["--components.crf_ner.optimizer.max_iterations", "4", "--training.score_weights", '{"ents_ff": 1.0}']
