@@ -38,11 +38,14 @@ class DistinctTexts(NamedTuple):
     numbers: Offsets
 
     def without_order(self) -> DistinctTexts:
-        """Return the tokens as sequences of their own."""
-        of_tokens = np.repeat(self.weights, np.diff(self.offsets))
+        """Return the tokens as sequences of their own, with the number of the first text that has each."""
+        lengths = np.diff(self.offsets)
+        of_tokens = np.repeat(self.weights, lengths)
         every = self.votes.offsets
         weights = np.bincount(self.tokens, of_tokens, len(every) - 1).astype(np.float64)
-        return self._replace(tokens=every[:-1], offsets=every, weights=weights, numbers=every[:-1])
+        numbers = np.full(len(every) - 1, self.numbers.max(initial=0))
+        np.minimum.at(numbers, self.tokens, np.repeat(self.numbers, lengths))
+        return self._replace(tokens=every[:-1], offsets=every, weights=weights, numbers=numbers)
 
 
 def distinct_texts(votes: Votes, cells: Ints, gold: Ints | None) -> DistinctTexts:

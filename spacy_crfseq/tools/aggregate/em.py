@@ -238,7 +238,10 @@ def _free(constraints: Constraints) -> Constraints:
 
 
 def _expect(model: LabelModel, texts: DistinctTexts, n_threads: int) -> _Counts:
-    """Return expected counts given the votes and the known labels; errors as `learn`."""
+    """Return expected counts given the votes and the known labels; errors as `learn`.
+
+    It keeps the scores [G, L] of the distinct tokens, which are nearly all tokens where sources rarely agree.
+    """
     scores = model.lattice(texts.votes, texts.gold, cells=texts.cells).scores
     table, (n, _) = model.table, model.steps.shape
 

@@ -193,6 +193,12 @@ def sequences(votes: Votes, gold: np.ndarray | None, tokens: np.ndarray, offsets
     return [(*every[begin:end],) for begin, end in pairwise(offsets.tolist())]
 
 
+def test_tokens_without_order_have_the_number_of_their_first_text() -> None:
+    votes = votes_of_table([[0, 0, 1, 0, 2, 1, 2]], [0, 1, 3, 3, 5, 7], ["a"], 3)
+    texts = distinct_texts(votes, votes.labels, None).without_order()
+    assert dict(zip(texts.votes.labels.tolist(), texts.numbers.tolist(), strict=True)) == {0: 0, 1: 1, 2: 3}
+
+
 def test_parameters_are_found_again_within_sampling_error() -> None:
     rights = np.random.default_rng(3).uniform([0.85, 0.4, 0.4], [0.99, 0.9, 0.9], (10, 3))
     offsets, gold, table = draw(5_000, [confusion(right) for right in rights], says=0.5)
