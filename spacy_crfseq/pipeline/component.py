@@ -19,7 +19,6 @@ from spacy.training import Example, validate_examples
 from spacy.vocab import Vocab
 
 from ..errors import ConfigError, DataError
-from ..features.templates import column_names
 from ..model import LinearChainCRF
 from ..training.compatibility import check_global, check_occurrences
 from ..training.fit import FitResult, Progress
@@ -134,7 +133,7 @@ class CRFComponent(TrainablePipe):
     @property
     def reads(self) -> frozenset[str]:
         """Token columns that features read, such as "TAG"; earlier components or a corpus reader must set them."""
-        return frozenset(column_names(*self.doc_model.features.plans())) | self.doc_model.read_by_functions
+        return self.doc_model.read_by_functions.union(self.doc_model.columns)
 
     @property
     def crf(self) -> LinearChainCRF:

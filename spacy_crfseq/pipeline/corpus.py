@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from spacy.training import Example
+from spacy.util import minibatch
 
 from ..files import collecting
 from .doc_builder import LabelledText, join
 
 if TYPE_CHECKING:
-    from .doc_model import DocModel
+    from .tasks import Annotation
 
 PORTION = 200
-"""Sentences that are read at a time."""
+"""Texts that are read at a time."""
 
 
 class Corpus:
@@ -24,7 +25,7 @@ class Corpus:
 
     keep (bool): Keep all examples, so that annotation on their docs persists.
     report (Callable | None): Called with the numbers of docs and tokens after the first pass.
-    portions (Callable | None): Reads the corpus in parts, without docs where none are needed; see `CorpusReader`.
+    read_portions (Callable | None): Reads the corpus in portions, as `CorpusReader.portions` does.
     """
 
     def __init__(
@@ -32,10 +33,10 @@ class Corpus:
         read: Callable[[], Iterable[Example]],
         keep: bool,
         report: Callable[[int, int], None] | None = None,
-        portions: Callable[..., Iterator[LabelledText | list[Example]]] | None = None,
+        read_portions: Callable[..., Iterator[LabelledText | list[Example]]] | None = None,
     ) -> None:
-        self.keeps, self.portions = keep, None if keep else portions
-        self._read, self._report = read, report
+        self.keeps, self._read, self._report = keep, read, report
+        self._read_portions = None if keep else read_portions
         self._kept: list[Example] | None = None
         self._labelled: dict[tuple[Any, ...], LabelledText | None] = {}
         self._n_tokens: int | None = None
@@ -53,27 +54,42 @@ class Corpus:
         """Return the corpus, whose examples are kept, or read anew each time."""
         return Corpus(self._read, keep, self._report)
 
-    def labelled(self, model: DocModel) -> LabelledText | None:
-        """Return all sentences as a model reads them, None where it needs Docs, or if there are none.
+    def portions(self, columns: Sequence[str], annotation: Annotation) -> Iterator[LabelledText | list[Example]]:
+        """Yield some texts at a time, with token columns and the labels of a task; as arrays where no docs are needed.
 
-        They are read at the first call; a corpus that is learned from would take memory for nothing (`portions`).
         RAISES FormatError: On a line that cannot be read.
         """
-        if self.portions is None or model.reads_docs:
-            return None
-        from ..features.templates import column_names  # here, for commands to be light to import
+        if self._read_portions is None:
+            yield from in_portions(self)
+            return
+        n_docs = n_tokens = 0
+        for portion in self._read_portions(PORTION, columns, annotation):
+            if isinstance(portion, list):
+                n_docs += len(portion)
+                n_tokens += sum(len(example.predicted) for example in portion)
+            else:
+                n_docs += len(portion.text.offsets) - 1
+                n_tokens += len(portion.tags)
+            yield portion
+        self.count(n_docs, n_tokens)
 
-        columns, annotation = column_names(*model.features.plans()), model.annotation
-        key = columns, annotation.column, str(annotation.settings())
+    def labelled(self, columns: Sequence[str], annotation: Annotation) -> LabelledText | None:
+        """Return all texts at once, None where docs are needed, or if there are none; arguments and errors as above.
+
+        They are read at the first call and kept: a corpus that is learned from is read in portions.
+        """
+        key = *columns, annotation.column, str(annotation.settings())
         if key not in self._labelled:
-            parts = list[LabelledText]()
-            for part in self.portions(PORTION, columns, annotation):
-                if isinstance(part, list):
-                    parts = []
-                    break
-                parts.append(part)
-            self._labelled[key] = join(parts) if parts else None
+            self._labelled[key] = self._joined(columns, annotation)
         return self._labelled[key]
+
+    def _joined(self, columns: Sequence[str], annotation: Annotation) -> LabelledText | None:
+        parts = list[LabelledText]()
+        for portion in () if self._read_portions is None else self.portions(columns, annotation):
+            if isinstance(portion, list):
+                return None
+            parts.append(portion)
+        return join(parts) if parts else None
 
     def annotate(self, pipe: Any) -> None:
         """Let a component annotate the predicted Docs of a corpus that is kept."""
@@ -91,7 +107,7 @@ class Corpus:
         self.count(n_docs, n_tokens)
 
     def count(self, n_docs: int, n_tokens: int) -> None:
-        """Take in the size of the corpus, after a pass over all of it."""
+        """Take in the size of the corpus, after a pass over all of it, perhaps on other machines."""
         if self._n_tokens is None and self._report is not None:
             self._report(n_docs, n_tokens)
         self._n_tokens = n_tokens
@@ -107,3 +123,8 @@ class Corpus:
     def head(self, size: int) -> list[Example]:
         """Return the first examples."""
         return list(islice(self, size))
+
+
+def in_portions(examples: Iterable[Example]) -> Iterator[list[Example]]:
+    """Yield some examples at a time."""
+    yield from minibatch(examples, PORTION)

@@ -1,4 +1,4 @@
-"""A corpus as numbers, encoded chunk by chunk: no document is kept, so that memory is needed for ids only.
+"""A corpus as numbers, encoded in portions: no document is kept, so that memory is needed for ids only.
 
 These are some twenty bytes per token.
 """
@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from spacy.training import Example, validate_examples
-from spacy.util import minibatch
 
 from ..errors import DataError, NoExamplesError
 from ..features.encoded import BLOCK_TOKENS, Encoded, Ids, Renumbering, take_sequences
@@ -25,7 +24,7 @@ from ..training.compatibility import is_unlabelled
 from ..training.dataset import Dataset
 from ..types import MISSING, Ints, Loss, Offsets, TextLoss
 from .alignment import Unaligned
-from .corpus import Corpus
+from .corpus import Corpus, in_portions
 from .doc_builder import LabelledText
 from .doc_model import DocModel
 from .encode import ExampleEncoder, has_space, read_inputs, resolve_candidates, sequence_weights
@@ -34,9 +33,6 @@ from .labels import PartialTable, gold_tags, same_words
 from .prediction import DocColumns
 from .settings import TermSettings
 from .white_space import wordwise
-
-CHUNK_DOCS = 200
-"""Documents encoded at a time."""
 
 
 class EncodedCorpus(NamedTuple):
@@ -111,21 +107,17 @@ def encode_corpus(
     loss, labelled = (model.method.loss, True) if term is None else (term.loss, not is_unlabelled(term.loss))
     without_docs = labelled and not model.reads_docs and not isinstance(loss, TextLoss)
     growing = _GrowingCorpus(model, example_encoder, loss, labelled)
-    portions = examples.portions if without_docs and isinstance(examples, Corpus) else None
+    if without_docs and isinstance(examples, Corpus):
+        portions = examples.portions(example_encoder.encoder.columns, model.annotation)
+    else:
+        portions = in_portions(examples)
     try:
-        if portions is None:
-            parts = minibatch(examples, CHUNK_DOCS)
-        else:
-            parts = portions(CHUNK_DOCS, example_encoder.encoder.columns, model.annotation)
-        for part in parts:
-            growing.add(part)
-        encoded = growing.finished()
+        for portion in portions:
+            growing.add(portion)
+        return growing.finished()
     except DataError as error:
         kind = NoExamplesError if isinstance(error, NoExamplesError) else DataError
         raise kind(f"Component {model.name!r}: {error}") from None
-    if portions is not None and isinstance(examples, Corpus):  # else it has counted the examples that it has read
-        examples.count(encoded.n_docs, growing.n_tokens)
-    return encoded
 
 
 class _PackedText:
@@ -172,10 +164,7 @@ class _PackedText:
 
 
 class _GrowingCorpus:
-    """A corpus that grows by chunks of examples.
-
-    n_tokens: So far, with white space.
-    """
+    """A corpus that grows by portions."""
 
     def __init__(self, model: DocModel, example_encoder: ExampleEncoder, loss: Loss, labelled: bool) -> None:
         self._model, self._example_encoder, self._encoder = model, example_encoder, example_encoder.encoder
@@ -187,22 +176,21 @@ class _GrowingCorpus:
         self._absent: dict[str, None] = {}
         self._present: set[str] = set()
         self._inputs: list[NDArray[Any]] = []
-        self._n_docs = self.n_tokens = 0
+        self._n_docs = 0
 
-    def add(self, chunk: list[Example] | LabelledText) -> None:
+    def add(self, portion: list[Example] | LabelledText) -> None:
         """Encode some examples, or some sentences of a file."""
         encoder, model = self._encoder, self._model
-        if isinstance(chunk, LabelledText):
+        if isinstance(portion, LabelledText):
             self._present.update(encoder.columns)
-            self._append(chunk.text, chunk.text, self._numbered(chunk.tags), chunk.weights)
-            self._n_docs += len(chunk.text.offsets) - 1
-            self.n_tokens += len(chunk.tags)
+            self._append(portion.text, portion.text, self._numbered(portion.tags), portion.weights)
+            self._n_docs += len(portion.text.offsets) - 1
             return
-        validate_examples(chunk, "CRFComponent.initialize")
-        docs = [example.predicted for example in chunk]
+        validate_examples(portion, "CRFComponent.initialize")
+        docs = [example.predicted for example in portion]
         columns = self._example_encoder.read(model, docs, encoder.columns)
         frozen = isinstance(encoder, FrozenEncoder)
-        text, missing = (columns.text, []) if frozen else self._with_gold(columns, chunk)
+        text, missing = (columns.text, []) if frozen else self._with_gold(columns, portion)
         self._absent.update(dict.fromkeys(missing))
         self._present.update([name for i, name in enumerate(encoder.columns) if columns.text.context[:, i].any()])
         if missing and self._seen is None:
@@ -210,14 +198,13 @@ class _GrowingCorpus:
         labels = np.full(len(columns.text.orths), MISSING, np.int32)
         if self._labelled:
             # one Doc after another: lists that stay would let the garbage collector visit all Docs
-            spaces, unaligned = repeat(has_space(columns, chunk)), repeat(self._unaligned)
-            tags = map(gold_tags, repeat(model.annotation), chunk, repeat(model.name), unaligned, spaces)
+            spaces, unaligned = repeat(has_space(columns, portion)), repeat(self._unaligned)
+            tags = map(gold_tags, repeat(model.annotation), portion, repeat(model.name), unaligned, spaces)
             labels = self._numbered(columns.only_words(chain.from_iterable(tags)))
-        self._append(text, columns.text if missing else text, labels, sequence_weights(chunk, columns))
+        self._append(text, columns.text if missing else text, labels, sequence_weights(portion, columns))
         if isinstance(self._loss, TextLoss):
-            self._inputs.append(read_inputs(self._loss, columns, chunk, model.name))
-        self._n_docs += len(chunk)
-        self.n_tokens += sum(map(len, docs))
+            self._inputs.append(read_inputs(self._loss, columns, portion, model.name))
+        self._n_docs += len(portion)
 
     def _append(self, text: Columns, seen: Columns, labels: Ints, weights: NDArray[np.float64]) -> None:
         encoded = self._encoder.encode(text)
@@ -228,17 +215,17 @@ class _GrowingCorpus:
         self._gold.append(labels.astype(type_for(labels)))
         self._weights.append(weights)
 
-    def _with_gold(self, columns: DocColumns, chunk: list[Example]) -> tuple[Columns, list[str]]:
+    def _with_gold(self, columns: DocColumns, portion: list[Example]) -> tuple[Columns, list[str]]:
         """Return the text with what features would read from the gold Docs alone, and the names of its columns.
 
         So these features are known when ``annotating_components`` set the columns.  They are no input of the training,
         and what the task writes never is.
         """
-        text, absent = self._with_gold_columns(columns, chunk)
-        sets, unset = self._gold_sets(chunk)
+        text, absent = self._with_gold_columns(columns, portion)
+        sets, unset = self._gold_sets(portion)
         return (text if sets is None else text._replace(sets=sets)), [*absent, *unset]
 
-    def _with_gold_columns(self, columns: DocColumns, chunk: list[Example]) -> tuple[Columns, list[str]]:
+    def _with_gold_columns(self, columns: DocColumns, portion: list[Example]) -> tuple[Columns, list[str]]:
         """Return the text with token columns of the gold Docs where no predicted Doc has them, and their names."""
         names, text = self._encoder.columns, columns.text
         answers = self._model.annotation.writes
@@ -247,13 +234,13 @@ class _GrowingCorpus:
         if absent:
             text = text._replace(context=text.context.copy())
             bounds = pairwise(columns.doc_offsets.tolist())
-            for example, (begin, end) in zip(map(wordwise, chunk), bounds, strict=True):
+            for example, (begin, end) in zip(map(wordwise, portion), bounds, strict=True):
                 if same_words(example):
                     values = example.reference.to_array([*absent])
                     text.context[begin:end, places] = values.reshape(end - begin, len(places))
         return text, absent
 
-    def _gold_sets(self, chunk: list[Example]) -> tuple[Mapping[str, TokenSets] | None, list[str]]:
+    def _gold_sets(self, portion: list[Example]) -> tuple[Mapping[str, TokenSets] | None, list[str]]:
         """Return the results of token functions on the gold Docs, and the columns that only these have.
 
         None, and no columns, if the predicted Docs have all that the functions read, or other words than the gold Docs.
@@ -261,13 +248,13 @@ class _GrowingCorpus:
         model, functions = self._model, self._model.read_by_functions
         if not functions:
             return None, []
-        chunk, names = [*map(wordwise, chunk)], self._encoder.columns
+        portion, names = [*map(wordwise, portion)], self._encoder.columns
         read = sorted(functions - model.annotation.writes - {"NORM", "SPACY"})
-        unset = [name for name in read if not any(example.predicted.has_annotation(name) for example in chunk)]
+        unset = [name for name in read if not any(example.predicted.has_annotation(name) for example in portion)]
         self._present.update(functions - {*unset, *names})
-        if not unset or not all(map(same_words, chunk)):
+        if not unset or not all(map(same_words, portion)):
             return None, []
-        references = [example.reference for example in chunk]
+        references = [example.reference for example in portion]
         return self._example_encoder.read(model, references, names).text.sets, unset
 
     def _numbered(self, tags: Iterable[str | Partial | None]) -> Ints:

@@ -23,7 +23,7 @@ from ..features.encoder import FrozenEncoder, GrowingEncoder, KnownFeatures, Lex
 from ..features.index import HashIndex
 from ..features.protocol import ReadingAttributes
 from ..features.sets import FeatureSet, columns_read
-from ..features.templates import lexical_names
+from ..features.templates import column_names, lexical_names
 from ..model import LinearChainCRF
 from ..types import Floats, LearnedDecoder, NetworkPotential, OccurrenceRules
 from ..weights_file import weights_to_bytes
@@ -181,6 +181,11 @@ class DocModel:
     def encoder(self) -> FrozenEncoder:
         """The table of features; errors as in `trained`."""
         return self.trained()[1]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Token columns that templates read, those of its encoders."""
+        return column_names(*self.features.plans())
 
     @property
     def read_by_functions(self) -> frozenset[str]:

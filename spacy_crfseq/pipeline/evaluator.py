@@ -25,6 +25,7 @@ from ..training.progress import shown
 from ..types import MISSING, Bools, Floats, Ints, LearnedDecoder, Offsets
 from .calibration import CalibrationFit, JudgedPart, fit_to_parts
 from .corpus import Corpus
+from .doc_builder import LabelledText
 from .doc_model import DocModel
 from .labels import gold_tags, known_tags, same_words
 from .prediction import allowed_labels
@@ -54,7 +55,7 @@ class Evaluator:
 
     def __init__(self, model: DocModel, dev: Iterable[Example]) -> None:
         (self._crf, encoder), self._model, self._rules = model.trained(), model, model.rules
-        labelled = dev.labelled(model) if isinstance(dev, Corpus) else None
+        labelled = labelled_texts(model, dev)
         if labelled is None:
             texts = _of_docs(model, list(dev))
         else:
@@ -143,6 +144,16 @@ class Evaluator:
 
     def _n_spans(self, offsets: Offsets) -> int:
         return 0 if self._table is None else len(spans_of(self._gold, offsets, self._table).start)
+
+
+def labelled_texts(model: DocModel, dev: Iterable[Example]) -> LabelledText | None:
+    """Return a dev corpus as a model reads it, None where it reads Docs, or if there are no texts.
+
+    RAISES FormatError: On a line that cannot be read.
+    """
+    if model.reads_docs or not isinstance(dev, Corpus):
+        return None
+    return dev.labelled(model.columns, model.annotation)
 
 
 def _of_docs(model: DocModel, dev: list[Example]) -> _DevTexts:

@@ -149,7 +149,9 @@ class PipelineTraining(NamedTuple):
 
         RAISES FormatError: On a line that cannot be read.
         """
-        texts = [self.dev.labelled(pipe.doc_model) for pipe in self.to_train.values()]
+        from .evaluator import labelled_texts
+
+        texts = [labelled_texts(pipe.doc_model, self.dev) for pipe in self.to_train.values()]
         return None not in texts or bool(self.dev.head(1))
 
     def without_dev(self) -> None:

@@ -20,10 +20,11 @@ from spacy.training import Example
 from spacy_crfseq.errors import DataError
 from spacy_crfseq.features.attributes import LEXEME_FLAGS, LEXEME_HASHES
 from spacy_crfseq.features.encoded import Encoded, take_sequences
+from spacy_crfseq.pipeline import corpus as corpus_module
 from spacy_crfseq.pipeline import corpus_encoder
 from spacy_crfseq.pipeline.component import CRFComponent
 from spacy_crfseq.pipeline.corpus import Corpus
-from spacy_crfseq.pipeline.evaluator import Evaluator
+from spacy_crfseq.pipeline.evaluator import Evaluator, labelled_texts
 from spacy_crfseq.pipeline.prediction import VocabInUse, lexeme_reader
 from spacy_crfseq.pipeline.readers import create_conll_reader, create_conllu_reader
 from tests.pipeline.helpers import (
@@ -50,7 +51,7 @@ WITH_TAGS = {"@crf_features": "spacy_crfseq.Templates.v1", "templates": ["ORTH[-
 def initialized(
     factory: str, given: bool, chunk: int, monkeypatch: pytest.MonkeyPatch, **config: object
 ) -> CRFComponent:
-    monkeypatch.setattr(corpus_encoder, "CHUNK_DOCS", chunk)
+    monkeypatch.setattr(corpus_module, "PORTION", chunk)
     nlp = spacy.blank("xx")
     pipe = nlp.add_pipe(factory, config={"optimizer": LBFGS_TIGHT, "keep_names": True, **config})
     source = examples(nlp, factory, repeat=2)
@@ -107,7 +108,7 @@ def test_stored_texts_are_those_that_a_pipeline_reads(min_count: int) -> None:
 
 
 def test_documents_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(corpus_encoder, "CHUNK_DOCS", 10)
+    monkeypatch.setattr(corpus_module, "PORTION", 10)
     nlp = spacy.blank("xx")
     nlp.add_pipe("crf_ner")
     docs: list[weakref.ref[Doc]] = []
@@ -302,7 +303,7 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any], dict[int, dict[int, 
 @pytest.mark.filterwarnings("ignore:.*not valid IOB2")
 @pytest.mark.parametrize("case", CASES)
 def test_portions_are_encoded_as_docs_are(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(corpus_encoder, "CHUNK_DOCS", 2)
+    monkeypatch.setattr(corpus_module, "PORTION", 2)
     factory, settings, reader, changes, expected = CASES[case]
     path = write(tmp_path / "train.conll", changes)
     (pipe, had_docs, size), (other, _, other_size) = (
@@ -342,7 +343,7 @@ def test_scores_of_sentences_without_docs_are_those_of_their_docs(
     read = create_conll_reader(write(tmp_path / "dev.conll", changes), **{"columns": COLUMNS, **changed, **reader})
     pipe, dev = pipe_of(nlp), Corpus(partial(read, nlp), False, None, partial(read.portions, nlp))
     pipe.fit()
-    assert (dev.labelled(pipe.doc_model) is None) == (True in had_docs or bool(reader))
+    assert (labelled_texts(pipe.doc_model, dev) is None) == (True in had_docs or bool(reader))
     own, theirs = Evaluator(pipe.doc_model, dev), Evaluator(pipe.doc_model, list(dev))
     assert own(pipe.crf.theta) == theirs(pipe.crf.theta)
     assert own.scores(pipe.crf.theta) == theirs.scores(pipe.crf.theta)
@@ -356,7 +357,7 @@ def test_it_is_kept_of_sentences_without_docs_whether_spaces_are_known(tmp_path:
     (tmp_path / "dev.conllu").write_text(f"{words}\n", encoding="utf8")
     read = create_conllu_reader(tmp_path / "dev.conllu")
     dev = Corpus(partial(read, nlp), False, None, partial(read.portions, nlp))
-    assert dev.labelled(pipe_of(nlp).doc_model) is not None
+    assert labelled_texts(pipe_of(nlp).doc_model, dev) is not None
     scores = [Evaluator(pipe_of(nlp).doc_model, of).scores(pipe_of(nlp).crf.theta) for of in (dev, list(dev))]
     assert scores[0] == scores[1]
     assert scores[0] is not None
