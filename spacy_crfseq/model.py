@@ -161,9 +161,7 @@ class LinearChainCRF:
                 target.reshape(-1, n)[:, moved] = own.reshape(-1, len(moved))
         return wider
 
-    def compact(
-        self, threshold: float = 0.0, bits: int | None = None, *, in_order: bool = True
-    ) -> LinearChainCRF:  # fmt: skip
+    def compact(self, threshold: float = 0.0, bits: int | None = None) -> LinearChainCRF:
         """Return a model without weights of absolute value up to `threshold`, and without features that have none.
 
         Such transitions, start and end scores become zero, and such transitions are no longer trained.  With
@@ -171,14 +169,11 @@ class LinearChainCRF:
         as the kernel perceptron's, is returned as it is.
         bits (int | None): Before that, round the weights to multiples of 1 / 2**bits, which take less space; those of
             added potentials stay.
-        in_order (bool): Put features in the order of templates and keys, in which the differences of keys are small and
-            take the least space; else they stay in the order in which they were collected, where equal weights are
-            neighbours.
         """
         if bits is not None:
             theta, n = self.theta.copy(), self.layout.size
             theta[:n] = np.ldexp(np.rint(np.ldexp(theta[:n], bits)), -bits)
-            return self.at(theta).compact(threshold, in_order=in_order)
+            return self.at(theta).compact(threshold)
         kept = np.abs(self.theta[: self.layout.size]) > threshold
         for rows, part in zip((self.layout.unigrams, self.layout.bigrams), self.layout.views(kept), strict=False):
             if isinstance(rows, DenseRows):
@@ -186,8 +181,21 @@ class LinearChainCRF:
                 used = table.any(1)
                 if table.sum() >= DENSE_FROM * used.sum() * rows.width:
                     table[used] = True
-        compact = self._restricted(kept, threshold)
-        return compact._in_order() if in_order else compact
+        return self._restricted(kept, threshold)
+
+    def in_order(self) -> LinearChainCRF:
+        """Return the model with the features of each block in the order of templates and keys.
+
+        The differences of keys are small there, and take the least space in a file; equal weights, on the other hand,
+        are neighbours in the order in which features were collected.
+        """
+        blocks = self.layout.unigrams, self.layout.bigrams
+        numbers = self.templates or [np.zeros(len(keys), np.uint16) for keys in self.keys]
+        orders = [np.lexsort(pair).astype(np.int32) for pair in zip(self.keys, numbers, strict=True)]
+        (unigrams, places), (bigrams, pairs) = (taken(rows, order) for rows, order in zip(blocks, orders, strict=True))
+        weights = self.views.unigrams.ravel()[places], self.views.bigrams.ravel()[pairs]
+        layout = self.layout._replace(unigrams=unigrams, bigrams=bigrams)
+        return self._of_features(layout, np.concatenate([*weights, self.theta[len(places) + len(pairs) :]]), orders)
 
     def without_unused(self) -> LinearChainCRF:
         """Return the model without features whose weights are all zero, of which it keeps every other weight.
@@ -230,13 +238,3 @@ class LinearChainCRF:
         keys, templates = (self.keys[0][used[0]], self.keys[1][used[1]]), self.templates
         templates = None if templates is None else (templates[0][used[0]], templates[1][used[1]])
         return LinearChainCRF(self.labels, layout, theta, keys, self.dictionary, templates, self.added_potentials)
-
-    def _in_order(self) -> LinearChainCRF:
-        """Return the model with the features of each block in the order of templates and keys."""
-        blocks = self.layout.unigrams, self.layout.bigrams
-        numbers = self.templates or [np.zeros(len(keys), np.uint16) for keys in self.keys]
-        orders = [np.lexsort(pair).astype(np.int32) for pair in zip(self.keys, numbers, strict=True)]
-        (unigrams, places), (bigrams, pairs) = (taken(rows, order) for rows, order in zip(blocks, orders, strict=True))
-        weights = self.views.unigrams.ravel()[places], self.views.bigrams.ravel()[pairs]
-        layout = self.layout._replace(unigrams=unigrams, bigrams=bigrams)
-        return self._of_features(layout, np.concatenate([*weights, self.theta[len(places) + len(pairs) :]]), orders)

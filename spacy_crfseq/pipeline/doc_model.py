@@ -346,8 +346,8 @@ class DocModel:
             raise ConfigError(f"Component {self.name!r}: bits must be from 0 to {MOST_BITS}, but {bits} was given.")
         with self.lock:
             crf = self.crf
-            both = [crf.compact(threshold, bits, in_order=in_order) for in_order in (True, False)]
-            compact = min(both, key=lambda crf: len(weights_to_bytes(crf)))
+            compact = crf.compact(threshold, bits)
+            compact = min(compact.in_order(), compact, key=lambda crf: len(weights_to_bytes(crf)))
             largest = float(max(np.abs(part).max(initial=0) for part in crf.views[:2]))
             if threshold < 0 or (largest and not compact.layout.unigrams.size + compact.layout.bigrams.size):
                 raise ConfigError(

@@ -76,6 +76,19 @@ def test_rounded_weights_are_multiples_and_the_others_stay(factory: str, support
     np.testing.assert_array_equal(pipe_of(again).crf.theta, theta)
 
 
+@pytest.mark.parametrize(("run", "in_order"), [(1, True), (50, False)])
+def test_features_get_the_order_in_which_the_file_is_smaller(run: int, in_order: bool) -> None:
+    """Keys are smaller in order; weights that are equal in runs of collected features are not."""
+    pipe = pipe_of(trained("crf_tagger", optimizer=LBFGS, features=WITH_PAIRS, support="all"))
+    values = np.random.default_rng(0).random(len(pipe.crf.theta)).astype(np.float32)
+    pipe.set_parameters(np.repeat(values, run)[: len(values)])
+    collected = pipe.crf.compact()
+    sizes = [len(weights_to_bytes(crf)) for crf in (collected.in_order(), collected)]
+    pipe.prune()
+    assert len(weights_to_bytes(pipe.crf)) == min(sizes) < max(sizes)
+    np.testing.assert_array_equal(pipe.crf.keys[0], (collected.in_order() if in_order else collected).keys[0])
+
+
 @pytest.mark.parametrize("bits", [-1, 31, 200])
 def test_bits_that_no_weight_can_have_are_refused(factory: str, bits: int) -> None:
     pipe = pipe_of(trained(factory))
