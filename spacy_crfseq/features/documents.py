@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -43,13 +43,27 @@ class Words(NamedTuple):
     counts: Bools
 
 
-def read_words(docs: Sequence[Any]) -> Words:
-    """Return the words of Docs, which may be a sequence with a method `to_array` that reads all at once."""
-    if hasattr(docs, "to_array"):
-        table = docs.to_array(_COLUMNS)
+@runtime_checkable
+class ReadAtOnce(Protocol):
+    """Docs whose token attributes are read by one operation; plug-ins that read Docs get them as such a sequence."""
+
+    def to_array(self, names: Sequence[str]) -> Hashes:
+        """Return the values [T, names] of token attributes, as `Doc.to_array` does of one Doc."""
+
+
+def read_columns(docs: Sequence[Any], names: Sequence[str]) -> Hashes:
+    """Return the values [names, T] of token attributes of Docs."""
+    if isinstance(docs, ReadAtOnce):
+        table = docs.to_array(names)
     else:
-        table = np.concatenate([np.zeros((0, len(_COLUMNS)), np.uint64), *(doc.to_array(_COLUMNS) for doc in docs)])
-    lower, orth, starts, is_lower, is_alpha, is_stop = np.ascontiguousarray(table.T)
+        tables = (np.reshape(doc.to_array([*names]), (len(doc), len(names))) for doc in docs)
+        table = np.concatenate([np.zeros((0, len(names)), np.uint64), *tables])
+    return np.ascontiguousarray(table.T)
+
+
+def read_words(docs: Sequence[Any]) -> Words:
+    """Return the words of Docs."""
+    lower, orth, starts, is_lower, is_alpha, is_stop = read_columns(docs, _COLUMNS)
     number = np.repeat(np.arange(len(docs)), [len(doc) for doc in docs])
     begins = (starts == 1) | (np.diff(number, prepend=-1) > 0)
     if any(apart := [APART in doc.user_data for doc in docs]):

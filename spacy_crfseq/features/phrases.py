@@ -27,6 +27,7 @@ from ..errors import ConfigError, FormatError
 from ..schemes import TagSpan
 from ..threads import cached_property, surviving
 from ..types import Hashes, Ints, Offsets
+from .documents import read_columns
 from .index import Growable, HashIndex, hash_of_name
 from .templates import MAX_OFFSET
 from .token_sets import TokenSets
@@ -220,7 +221,7 @@ class Phrases:
 
     def _words(self, docs: Sequence[Any]) -> Ints:
         """Return the rows [T] of the words in the columns of hashes, adding new words."""
-        orths = np.concatenate([np.zeros(0, np.uint64), *(doc.to_array("ORTH") for doc in docs)])
+        (orths,) = read_columns(docs, ["ORTH"])
         rows, unknown = self._index.find(orths)
         if not unknown:
             return rows
