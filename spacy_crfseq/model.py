@@ -32,6 +32,14 @@ DENSE_FROM = 0.8
 Added: TypeAlias = TokenPotential | SupportPotential
 
 
+def check_temperature(temperature: float) -> None:
+    """RAISES ConfigError: If a temperature is out of range, or not a number."""
+    if not isinstance(temperature, (int, float, np.floating)) or not COLDEST <= temperature <= 1 / COLDEST:
+        raise ConfigError(
+            f"temperature = {temperature}: give a number from {COLDEST:g} to {1 / COLDEST:g}; 1 changes nothing."
+        )
+
+
 class LinearChainCRF:
     """A trained or trainable model over encoded texts.
 
@@ -123,10 +131,7 @@ class LinearChainCRF:
         This adds to shared tables; the result does not, so other threads may encode, score and train at the same time.
         RAISES ConfigError: If the temperature is out of range, or not a number.
         """
-        if not isinstance(temperature, (int, float, np.floating)) or not COLDEST <= temperature <= 1 / COLDEST:
-            raise ConfigError(
-                f"temperature = {temperature}: give a number from {COLDEST:g} to {1 / COLDEST:g}; 1 changes nothing."
-            )
+        check_temperature(temperature)
         small = list(zip(self.small, self.added_views, strict=True)) if self.small else ()
         source = Source(self._tables, self.views, encoded, small, self._mask)
         if allowed is not None:

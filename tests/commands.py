@@ -74,7 +74,7 @@ def refused(result: Any, *parts: str, silent: bool = True) -> None:
     assert result.stdout == "" or not silent
     assert "Traceback" not in result.stderr
     for part in parts:
-        assert part in result.stderr
+        assert part in result.stderr, result.stderr
     assert not any(ord(char) < 32 and char != "\n" for char in result.stderr.expandtabs())
 
 

@@ -25,9 +25,9 @@ from ..prf import SEQUENCES, finite
 from ..types import BY_OPTIMIZER, Schedule
 from .configs import load_config, naming_block
 from .corpus import Corpus
-from .scorers import scores_alone
+from .scorers import check_score_weights, scores_alone
 from .spacy_train import Calibrate
-from .terms import reader_of
+from .terms import check_texts, reader_of
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -318,8 +318,6 @@ class PipelineTraining(NamedTuple):
             dev_scores = {name: result.scores_of_best for name, result in results.items()}
             scores = self._use(best, bests, dev_scores, scoring=scoring)
         self.save(output / BEST)
-        if scoring and scores and (others := self._lacking(scores)):
-            self.say("warn", f"[training.score_weights] {', '.join(others)}: the pipeline has no such scores.")
         return Outcome(output / BEST, output / LAST, scores, reasons, untrained, interrupted)
 
     def _use(
@@ -378,7 +376,8 @@ def set_up(
 def set_up_from(config: Config, say: Say = log) -> PipelineTraining:
     """Return the training of a config: the pipeline and its corpora are made as ``spacy train`` does.
 
-    RAISES CrfError: If a component to train is not a CRF, if there is none, or if the training corpus is empty.
+    RAISES CrfError: If a component to train is not a CRF, if there is none, if the training corpus is empty, or if a
+        term cannot read a text, as that of a teacher.
     """
     from spacy.schemas import ConfigSchemaTraining
     from thinc.api import fix_random_seed
@@ -399,6 +398,8 @@ def set_up_from(config: Config, say: Say = log) -> PipelineTraining:
     resumed = set(util.get_sourced_components(config)).intersection(to_train)
     with naming_block(config):
         (read, portions), (read_dev, dev_portions) = _corpora(nlp, filled, settings)
+        for pipe in to_train.values():
+            check_texts(pipe.doc_model, nlp)
     last = max(nlp.pipe_names.index(name) for name in to_train)
     annotates = not set(settings["annotating_components"]).isdisjoint(nlp.pipe_names[:last])  # for one trained later
     block = corpus_block(filled, "train_corpus")
@@ -445,12 +446,15 @@ def _corpora(nlp: Language, config: Any, settings: dict[str, Any]) -> tuple[_Rea
     """Return functions that read the training and the dev corpus.
 
     There are no dev examples if the config has no dev path: their reader could not be created.
+    RAISES CrfError: If the first training document cannot be read, or has no score with a weight in the config.
     """
     name, dev = settings["train_corpus"], settings["dev_corpus"]
     reader = reader_of("[training] train_corpus", name, nlp)
     read = partial(getattr(reader, "stream", reader), nlp)  # calling the package's readers would keep the examples
-    if next(iter(read()), None) is None:
+    example = next(iter(read()), None)
+    if example is None:
         raise DataError(f"[{name}] holds no documents. Check its path, --paths.train.")
+    check_score_weights(nlp, settings["score_weights"], example)
     if not _has_path(config, dev):
         return (read, _portions(reader, nlp)), (list[Any], None)
     dev_reader = reader_of("[training] dev_corpus", dev, nlp)

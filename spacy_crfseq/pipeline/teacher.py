@@ -27,6 +27,7 @@ from spacy.vocab import Vocab
 from ..corpora.paths import resolve
 from ..errors import ConfigError, suggest
 from ..features.noted import KEY
+from ..model import check_temperature
 from ..schemes import LETTERS, OUTSIDE, split_tag
 from .component import CRFComponent
 from .configs import load_config
@@ -74,13 +75,15 @@ def create_teacher_reader(
     encoding (str | None): Of the files; None for utf8, or that of the format.
     limit (int): The maximum number of texts, 0 for all.
     skip_invalid (bool): Leave out what cannot be read, with a warning that counts it; else it is an error.
-    Raises ConfigError on invalid settings, and where training begins, if the teacher cannot teach a component.
+    Raises ConfigError on invalid settings, and before any training, if the teacher cannot teach a component.
     """
     for setting, value in (("path", path), ("teacher", teacher)):
         if value is None:
             raise ConfigError(f"{READER} has no {setting}. Give raw texts (path) and a trained pipeline (teacher).")
     if not 0 < least < 0.5:
         raise ConfigError(f"{READER}: least must be above 0 and below 0.5, but {least:g} was given.")
+    if temperature is not None:
+        check_temperature(temperature)
     texts = create_text_reader(path, format, encoding, limit, skip_invalid)
     return TeacherReader(texts, str(teacher), component, labels, temperature, least)
 

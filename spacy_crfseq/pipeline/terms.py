@@ -51,6 +51,23 @@ def find_texts(model: DocModel, given: Mapping[str, Texts], nlp: Language | None
     return readers
 
 
+def check_texts(model: DocModel, nlp: Language) -> None:
+    """Read the first text of each term from its corpus in the config, so that its errors come before any training.
+
+    RAISES CrfError: If a reader cannot read it, or has none.
+    """
+    terms = model.method.each_term(model.name)
+    for name, read in find_texts(model, {}, nlp).items():
+        if next(read(), None) is None:
+            raise no_text(model.name, name, terms[name].corpus)
+
+
+def no_text(component: str, term: str, corpus: str | None) -> DataError:
+    """Return the error of a term without a text."""
+    source = f"[{corpus}] and its path" if corpus else "the texts given for it"
+    return DataError(f"Component {component!r}: the term {term!r} has no text. Check {source}.")
+
+
 def reader_of(where: str, corpus: str, nlp: Language) -> Callable[[Language], Iterator[Example]]:
     """Return the reader of a corpus of a pipeline's config.
 

@@ -23,7 +23,7 @@ from .encode import ExampleEncoder
 from .labels import PartialTable
 from .plan import TrainingPlan
 from .start_from import known_features
-from .terms import annotated
+from .terms import annotated, no_text
 
 
 class TrainingSet(NamedTuple):
@@ -152,18 +152,16 @@ def encode_term(model: DocModel, plan: TrainingPlan, example_encoder: ExampleEnc
     for pipe in plan.annotators:
         examples = annotated(pipe, examples)
     examples = examples if plan.watch is None else plan.watch(name, examples)
-    where = f"Component {model.name!r}: the"
     try:
         encoded = encode_corpus(model, example_encoder, examples, settings)
     except NoExamplesError:
         encoded = None
     if encoded is None or not encoded.data.encoded.n_tokens:
-        source = f"[{settings.corpus}] and its path" if settings.corpus else "the texts given for it"
-        raise DataError(f"{where} term {name!r} has no text. Check {source}.")
+        raise no_text(model.name, name, settings.corpus)
     if needs_labels(settings.loss) and not encoded.tags:
         raise DataError(
-            f"{where} loss {part_name(settings.loss)} of the term {name!r} needs gold labels, but its texts have "
-            "none for this component. Use a loss for texts without labels, for example spacy_crfseq.Entropy.v1, or "
+            f"Component {model.name!r}: the loss {part_name(settings.loss)} of the term {name!r} needs gold labels, "
+            "but its texts have none for this component. Use a loss for texts without labels, for example spacy_crfseq.Entropy.v1, or "
             "a reader of an annotated corpus."
         )
     return encoded

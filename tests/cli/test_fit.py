@@ -175,11 +175,17 @@ def test_scores_that_only_spacy_counts_may_have_a_weight(fit_on: Run, tmp_path: 
     assert "ents_f" in performance
 
 
+def test_a_weight_for_a_score_that_the_pipeline_lacks_is_refused_before_training(fit_on: Run) -> None:
+    for given in ("ents_ff", "pos_acc"):  # that of the tags is tag_acc
+        result = fit_on("crf_tagger", "crf_ner", args=["--training.score_weights", json.dumps({given: 1.0})])
+        refused(result, f"[training.score_weights] {given}: the pipeline has no such score. Did you mean")
+        assert "Reading and encoding" not in result.output
+
+
 def test_overrides_reach_the_config(fit_on: Run, optimizers: Any, tmp_path: Path) -> None:
     args = ["--components.crf_ner.scheme=IOB2", "--components.crf_ner.min_count", "2", "--evaluate-every", "3"]
-    args += ["--components.crf_ner.optimizer.max_iterations", "4", "--training.score_weights", '{"ents_ff": 1.0}']
-    output = worked(fit_on("crf_ner", components=optimizers["endless"].format(name="crf_ner"), args=args)).output
-    assert "[training.score_weights] ents_ff: the pipeline has no such scores." in output
+    args += ["--components.crf_ner.optimizer.max_iterations", "4"]
+    worked(fit_on("crf_ner", components=optimizers["endless"].format(name="crf_ner"), args=args))
     pipe: Any = spacy.load(tmp_path / "out" / "model-best").get_pipe("crf_ner")
     assert pipe.annotation.scheme == "IOB2"
     assert pipe.method.min_count == 2
@@ -689,3 +695,23 @@ def test_teachers_that_are_refused(
     refused(result, message, silent=False)
     assert "encoding the training corpus" not in result.output
     assert not (tmp_path / "out" / "model-best").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--corpora.teacher.temperature", "-2"], "[corpora.teacher] temperature = -2: give a number"),
+        (["--corpora.teacher.labels", '{"GPE": "LOC"}'], "labels: the teacher has no label 'GPE'"),
+        (["--corpora.teacher.component", "crf_x"], "The pipeline in training has no CRF component 'crf_x'"),
+        (["--corpora.teacher.format", "jsonl"], "raw.txt:1: "),
+    ],
+)
+def test_mistakes_in_a_lesson_end_a_training_before_it_begins(
+    trained: Path, configure: Any, paths: list[str], run: Run, tmp_path: Path, options: list[str], message: str
+) -> None:
+    raw, config = tmp_path / "raw.txt", configure(tmp_path / "c.cfg", "crf_ner")
+    raw.write_text("Zed sees a quagga in Oslo .\n", encoding="utf8")
+    learn = ["--teacher", trained / "model-best", "--raw", raw]
+    result = run("fit", config, "--output", tmp_path / "new", *paths, *learn, *options)
+    refused(result, message, silent=False)
+    assert "encoding the training corpus" not in result.output
