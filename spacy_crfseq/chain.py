@@ -53,8 +53,8 @@ class Chain:
         they are, at the beginning and between two tokens as well: the tokens around them are neighbours.  Their scores
         and labels do not matter, and they have the label -1, the probability 0 and the gradient 0.
     allowed (ArrayLike | None): [T, L] or [B, T, L], false (or 0) for labels that a token cannot have.
-    RAISES DataError: If shapes do not fit together, or numbers are not scores.  All methods raise it if a sequence has
-        no labelling.
+    RAISES DataError: If shapes do not fit together, numbers are not scores, or `allowed` leaves a token no label.  All
+        methods raise it if a sequence has no labelling.
     """
 
     _lattice: Lattice
@@ -106,6 +106,10 @@ class Chain:
                     self._refuse(f"{name} must be numbers below {highest:g}, or minus infinity", name, array, ~fits)
         if allowed is not None:
             possible = self._take(_flags("allowed", allowed, (*shape, n)))
+            if not (some := possible.any(axis=-1)).all():
+                token = int(np.argmin(some)) if places is None else int(places[np.argmin(some)])
+                place = ", ".join(str(index) for index in np.unravel_index(token, shape))
+                raise DataError(f"allowed[{place}] is false for all {n} labels: leave the token at least one.")
             scores = scores._replace(emissions=np.where(possible, scores.emissions, dtype.type(-np.inf)))
         object.__setattr__(self, "_lattice", Lattice(scores, bounds))
 

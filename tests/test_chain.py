@@ -80,6 +80,7 @@ def make_case(
     mask = rng.random(shape) >= masked
     if forbidden:
         given["allowed"] = rng.random((*shape, n_labels)) >= forbidden
+        given["allowed"][..., 0] |= ~given["allowed"].any(-1)
     if batch:
         tokens = [[(n, t) for t in range(length) if mask[n, t]] for n, length in enumerate(lengths)]
     else:
@@ -400,6 +401,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: Chain(E, S, mask=np.full((2, 4), 0.5)), "mask must be booleans, or numbers that are 0 or 1"),
     (lambda: Chain(E, S, mask=np.full((2, 4), np.nan)), "mask must be booleans, or numbers that are 0 or 1"),
     (lambda: Chain(E, S, allowed=np.ones((2, 4), bool)), "allowed must be booleans of the shape (2, 4, 3)"),
+    (lambda: Chain(E, S, mask=np.eye(2, 4), allowed=spoiled((2, 4, 3), (0,), 1)), "allowed[1, 1] is false for all"),
     (lambda: Chain(E, S).log_prob(np.full((2, 4), 3)), "labels must be from 0 to 2, or -1 where unknown; leave"),
     (lambda: Chain(E, S).log_prob(spoiled((2, 4), (1, 3), -100).astype(int)), "labels[1, 3] is -100"),
     (lambda: Chain(E, S).log_prob(spoiled((2, 4), (1, 3), 2**40).astype(int)), "labels[1, 3] is 1099511627776"),
