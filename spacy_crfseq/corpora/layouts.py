@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias
 
 from ..errors import ConfigError, FormatError, suggest
-from ..schemes import scheme_named
+from ..schemes import OTHER_NAMES, SPAN_SCHEMES, scheme_named
 from .columns import DOCSTART, SPAN_COLUMNS, check_columns, parse_columns
 from .conllu import COLUMNS as CONLLU_COLUMNS
 from .conllu import parse_conllu
@@ -62,6 +62,8 @@ PRESETS = {
 }
 COLUMN_FILES = ("conll2000", "conll2002", "conll2003", "iob")
 """The presets of column files with tags of spans, which may have another scheme than the usual one."""
+_SCHEME_OPTIONS = {"--format": "--scheme", "--to": "--to-scheme"}
+"""The options of schemes, by those of layouts, where a user may give a scheme."""
 DOCBIN, CUSTOM, CRFSUITE = "spacy", "columns", "crfsuite"
 """The names of spaCy's binary format, of a layout without a preset, and of attribute files, whose labels are scored."""
 TOKEN_COLUMNS = ("tag", "pos", "morph", "lemma")
@@ -339,4 +341,6 @@ def shown_scheme(scheme: str) -> str:
 def check_choice(option: str, value: str, choices: Iterable[str], what: str = "") -> None:
     """Raise ConfigError if the value of an option is unknown; `what` follows "unknown" in the message."""
     if value not in choices:
+        if (setting := _SCHEME_OPTIONS.get(option)) and value.upper() in {*SPAN_SCHEMES, *OTHER_NAMES}:
+            raise ConfigError(f"{option} {value}: a scheme of tags, not a layout. Give {setting} {value.upper()}.")
         raise ConfigError(f"{option} {value}: unknown{what}. {suggest(value, choices)}")

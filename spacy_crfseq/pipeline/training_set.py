@@ -161,7 +161,7 @@ def encode_term(model: DocModel, plan: TrainingPlan, example_encoder: ExampleEnc
     if needs_labels(settings.loss) and not encoded.tags:
         raise DataError(
             f"Component {model.name!r}: the loss {part_name(settings.loss)} of the term {name!r} needs gold labels, "
-            "but its texts have none for this component. Use a loss for texts without labels, for example spacy_crfseq.Entropy.v1, or "
-            "a reader of an annotated corpus."
+            "but its texts have none for this component. Use a loss for texts without labels, for example "
+            "spacy_crfseq.Entropy.v1, or a reader of an annotated corpus."
         )
     return encoded

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..corpora import DOCBIN, PRESETS, SPAN_COLUMNS, TOKEN_COLUMNS, Sentence, sentence_lines
 from ..corpora.columns import MISSING_ENTITY
-from ..corpora.layouts import check_choice
+from ..corpora.layouts import COLUMN_FILES, check_choice
 from ..errors import ConfigError, DataError
+from ..schemes import OUTSIDE, decode_lenient, encode
 from .texts import chunks_key, predicted_columns
 
 if TYPE_CHECKING:
@@ -66,9 +67,15 @@ def form_of(nlp: Language, given: Sequence[str]) -> Form:
     )
 
 
-def check_target(to: str, form: Form, scores: bool) -> None:
-    """RAISES ConfigError: On an unknown format, or one that lacks room for scores or needs chunks nobody predicts."""
+def check_target(to: str, form: Form, scores: bool, scheme: str = "IOB2") -> None:
+    """Check that a format can hold what is to be written.
+
+    RAISES ConfigError: On an unknown format, or one that has no tags of another scheme than IOB2, no room for scores,
+        or needs chunks nobody predicts.
+    """
     check_choice("--to", to, TARGETS, " format")
+    if scheme != "IOB2" and to not in (COLUMNS, *COLUMN_FILES):
+        raise ConfigError(f"--to-scheme {scheme}: only columns have tags of a scheme. Use --to {COLUMNS}.")
     if to not in PRESETS or to == "conllu":
         return
     if scores:
@@ -77,13 +84,16 @@ def check_target(to: str, form: Form, scores: bool) -> None:
         raise ConfigError(f"--to {to}: the pipeline predicts no chunks. Use --to {COLUMNS}, iob, conll2002 or jsonl.")
 
 
-def make_write(to: str, form: Form, scores: bool) -> Write:
-    """Return a function that gives the lines of a Doc, the last one ended, in a format other than DocBin."""
+def make_write(to: str, form: Form, scores: bool, scheme: str = "IOB2") -> Write:
+    """Return a function that gives the lines of a Doc, the last one ended, in a format other than DocBin.
+
+    scheme (str): That of the tags of spans in columns.
+    """
     if to == "jsonl":
         return _Json(form)
     if to == "conllu":
         return _Conllu(form)
-    return ColumnWriter(form, ("word", *form.columns) if to == COLUMNS else PRESETS[to].columns, scores)
+    return ColumnWriter(form, ("word", *form.columns) if to == COLUMNS else PRESETS[to].columns, scores, scheme)
 
 
 def _marked_sentences(doc: Doc) -> list[tuple[int, int]]:
@@ -227,10 +237,13 @@ def _span(starts: list[int], ends: list[int], start: int, end: int, label: str, 
 
 
 class ColumnWriter:
-    """A token a line, spans tagged in IOB2; with scores, a column of probabilities for each other one, at the end."""
+    """A token a line, spans as tags of a scheme; with scores, a column of probabilities for each other one, at the end.
 
-    def __init__(self, form: Form, columns: Sequence[str], scores: bool) -> None:
-        self._form, self._columns = form, tuple(columns)
+    Entities that are unknown stay so in all schemes.
+    """
+
+    def __init__(self, form: Form, columns: Sequence[str], scores: bool, scheme: str = "IOB2") -> None:
+        self._form, self._columns, self._scheme = form, tuple(columns), scheme
         self.names = (*columns, *(f"{name} score" for name in columns[1:] if scores))
         self._scored = tuple(name for name in columns if name != "word") if scores else ()
         self._texts = {name: _AttributeTexts(name) for name in columns if name in TOKEN_COLUMNS}
@@ -249,6 +262,8 @@ class ColumnWriter:
             kept = [i for i in range(start, end) if not words[i].isspace()]
             if kept:
                 parts = {name: [values[i] for i in kept] for name, values in columns.items()}
+                if self._scheme != "IOB2":
+                    parts.update({name: _recoded(parts[name], self._scheme) for name in SPAN_COLUMNS if name in parts})
                 yield Sentence([words[i] for i in kept], parts, None, 0)
 
     def _column(self, doc: Doc, name: str) -> list[str]:
@@ -257,6 +272,13 @@ class ColumnWriter:
         if name in SPAN_COLUMNS:
             return _tags(self._form, doc, name)
         return [value or EMPTY for value in self._texts[name].of(doc)]
+
+
+def _recoded(tags: Sequence[str], scheme: str) -> list[str]:
+    """Return IOB2 tags of a sentence in another scheme."""
+    known = [OUTSIDE if tag in (MISSING_ENTITY, EMPTY) else tag for tag in tags]
+    new = encode(decode_lenient(known), len(tags), scheme)
+    return [tag if tag in (MISSING_ENTITY, EMPTY) else other for tag, other in zip(tags, new, strict=True)]
 
 
 def _number(score: float | None) -> str:

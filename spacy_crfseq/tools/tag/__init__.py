@@ -34,6 +34,7 @@ from ...files import digest, replacing, write_json
 from ...pipeline.clusters import connected
 from ...pipeline.select import CONFIG, model_folder
 from ...pipeline.written import TARGETS
+from ...schemes import scheme_named
 from .tagger import TagCounts, TaggedPart, Tagger, TagSettings, TextPart, annotate_part, in_processes, lent, parts_of
 
 RECORDS = ".tag"
@@ -155,7 +156,7 @@ def tag(
         raise ConfigError(f"--dask {dask} has workers of its own: leave --processes out.")
     target, code = settings.to or _by_ending(output) or "jsonl", settings.code and settings.code.absolute()
     check_choice("--to", target, TARGETS, " format")
-    settings = settings._replace(to=target, code=code)
+    settings = settings._replace(to=target, code=code, scheme=scheme_named(settings.scheme, "--to-scheme"))
     inputs = input_files(settings, list(map(Path, files)), layout, output)
     earlier = {file.target: None if force else file.earlier() for file in inputs}
     todo = [file for file in inputs if earlier[file.target] is None]
@@ -272,6 +273,7 @@ def input_files(settings: TagSettings, sources: Sequence[Path], format_name: For
     common = {
         "the model": digest(folder),
         "--to": settings.to,
+        "--to-scheme": settings.scheme,
         "--scores": settings.scores,
         "the release": metadata.version("spacy-crfseq"),
     }

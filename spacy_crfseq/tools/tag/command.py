@@ -17,6 +17,7 @@ from ...corpora.lines import STDIN
 from ...errors import ClusterError, ConfigError
 from ...pipeline.select import model_folder
 from ...pipeline.written import TARGETS
+from ...schemes import SPAN_SCHEMES
 from . import TagReport, tag
 from .page import ON_PAGE, show
 from .tagger import TagSettings
@@ -52,6 +53,9 @@ def tag_cli(
             show_default="that of its ending, or jsonl",
         ),
     ] = None,
+    to_scheme: Annotated[
+        str, typer.Option(help=f"Tag scheme of spans in columns of the output: {', '.join(SPAN_SCHEMES)}")
+    ] = "IOB2",
     scores: Annotated[bool, typer.Option("--scores", help="Also write the probabilities of spans and tags")] = False,
     processes: Annotated[int, typer.Option("--processes", "-j", min=1, help="Processes that annotate in parallel")] = 1,
     dask: options.Dask = None,
@@ -136,7 +140,7 @@ def tag_cli(
         raise ConfigError("Give --output FOLDER for the annotated files, or --html FILE for a page.")
     try:
         report = tag(
-            TagSettings(model, to or "", scores, strict, code), files, output, layout, force=force,
+            TagSettings(model, to or "", scores, strict, code, to_scheme), files, output, layout, force=force,
             processes=processes, dask=dask,
         )  # fmt: skip
     except KeyboardInterrupt:

@@ -60,6 +60,7 @@ class TagSettings(NamedTuple):
     scores (bool): Also write probabilities.
     strict (bool): Stop at the first malformed line.
     code (Path | None): A Python file that new processes import first.
+    scheme (str): That of the tags of spans in columns.
     """
 
     model: str
@@ -67,6 +68,7 @@ class TagSettings(NamedTuple):
     scores: bool = False
     strict: bool = False
     code: Path | None = None
+    scheme: str = "IOB2"
 
 
 class TagCounts(NamedTuple):
@@ -138,7 +140,7 @@ class Tagger:
     def __init__(self, settings: TagSettings) -> None:
         self.settings, self._zone = settings, ExitStack()
         self._load()
-        check_target(settings.to, form_of(self._nlp, ()), settings.scores)
+        check_target(settings.to, form_of(self._nlp, ()), settings.scores, settings.scheme)
 
     def _load(self) -> None:
         from ...training.compatibility import check_global
@@ -162,7 +164,8 @@ class Tagger:
         """Return a part of the output.  RAISES FormatError: At a malformed text, if strict."""
         given, to = given_columns(self._nlp, part.layout), self.settings.to
         form = form_of(self._nlp, given)
-        write: Write = (lambda *_: "") if to == DOCBIN else make_write(to, form, self.settings.scores)
+        settings = self.settings
+        write: Write = (lambda *_: "") if to == DOCBIN else make_write(to, form, settings.scores, settings.scheme)
         binary, lines = DocBin(store_user_data=True) if to == DOCBIN else None, list[str]()
         n_texts = n_tokens = 0
         messages: list[str] = []

@@ -17,6 +17,7 @@ from spacy.tokens import Doc, DocBin
 from spacy_crfseq.corpora.columns import read_columns
 from spacy_crfseq.corpora.conllu import read_conllu
 from spacy_crfseq.errors import FormatError
+from spacy_crfseq.schemes import decode_lenient, encode
 from spacy_crfseq.tools.tag import RECORDS, InputFile, TagCounts, TagReport, TagSettings, tagger
 from spacy_crfseq.tools.tag import tag as tag_files
 from tests import forks
@@ -165,6 +166,29 @@ def test_columns_can_be_read_again(run: Run, nlp: Language, model: Path, corpus:
     assert run("convert", corpus.dev, tmp_path / "dev.spacy", "--from conll2003 --to spacy").exit_code == 0
     assert run("tag", model, tmp_path / "dev.spacy", "-o", tmp_path / "again.conll", "--to conll2003").exit_code == 0
     assert (tmp_path / "again.conll").read_bytes() == out.read_bytes()
+
+
+def test_spans_have_the_tags_of_a_scheme(run: Run, nlp: Language, model: Path, tmp_path: Path) -> None:
+    source = write_texts(tmp_path / "a.txt", 3)
+    tag(model, [source], tmp_path / "iob2.conll")
+    two = read_columns(tmp_path / "iob2.conll", ("word", "tag", "chunk", "ent"))
+    options = ["--output", tmp_path / "iobes.conll", "--to", "conll", "--to-scheme", "bioes"]
+    worked(run("tag", model, source, *options))
+    for sentence, other in zip(
+        two, read_columns(tmp_path / "iobes.conll", ("word", "tag", "chunk", "ent")), strict=True
+    ):
+        for name in ("chunk", "ent"):
+            spans = decode_lenient(sentence.columns[name])
+            assert list(other.columns[name]) == encode(spans, len(sentence.words), "IOBES")
+    assert "S-PER" in (tmp_path / "iobes.conll").read_text(encoding="utf8")
+    refused(
+        run("tag", model, source, "-o", tmp_path / "b", "--to-scheme", "IOBES"), "only columns have tags of a scheme"
+    )
+    refused(
+        run("tag", model, source, "-o", tmp_path / "b", "--to", "iobes"),
+        "--to iobes: a scheme of tags, not",
+        "--to-scheme IOBES",
+    )
 
 
 def test_standard_streams(model: Path) -> None:
