@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
@@ -43,11 +43,6 @@ def read_crfsuite(
     """
     path = check_file(path)
     return checked(_sentences(path, column, word, encoding), path, on_error, empty="no sequence")
-
-
-def format_item(label: str, attributes: Sequence[str]) -> str:
-    """Return the line of a token."""
-    return "\t".join(name.replace("\\", "\\\\").replace(":", "\\:") for name in (label, *attributes))
 
 
 def _sentences(path: Path, column: str, word: str, encoding: str) -> Iterator[Sentence | FormatError]:

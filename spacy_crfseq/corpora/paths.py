@@ -70,11 +70,6 @@ def joined(paths: Sequence[Path]) -> Path:
     return Path(COMMA.join(map(str, paths)))
 
 
-def is_several(path: Path) -> bool:
-    """Whether a path names files by a folder, a pattern or commas; RAISES CrfError: As `resolve`."""
-    return resolve(path) != [path]
-
-
 def ending_of(path: Path) -> str:
     """Return the ending of a file's name, below that of packed files."""
     return Path(path.name.removesuffix(ZIPPED)).suffix

@@ -16,7 +16,7 @@ from srsly.msgpack import msgpack_decoders, msgpack_encoders
 from ..corpora import DOCBIN, PRESETS, TOKEN_COLUMNS, Preset, Sentence, check_file, read
 from ..corpora.layouts import RAW, corpus_block
 from ..corpora.lines import FilePart, Invalid, OnError, checked, lines_of
-from ..corpora.paths import corpus_files, resolve
+from ..corpora.paths import corpus_files
 from ..corpora.spans.json_formats import text_of
 from ..corpora.spans.json_values import json_values
 from ..errors import DataError, FormatError, count_of
@@ -71,12 +71,6 @@ class Text(NamedTuple):
     def place(self) -> str:
         """The line, after the file if there are several."""
         return f"{self.file}:{self.line}" if self.file else f"line {self.line}"
-
-
-def read_texts(nlp: Language, path: Path | FilePart, layout: Preset) -> Iterator[Text]:
-    """Stream the texts of files in one layout, see `paths.resolve`, or of a part of one, as `read_parts` does."""
-    parts = [path] if isinstance(path, FilePart) else map(FilePart, resolve(path))
-    return read_parts(nlp, [(part, layout) for part in parts])
 
 
 def read_parts(

@@ -2,6 +2,7 @@
 
 import re
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from spacy.tokens import DocBin
 from spacy.training import Example
 
-from spacy_crfseq.corpora.crfsuite import format_item, read_crfsuite
+from spacy_crfseq.corpora.crfsuite import read_crfsuite
 from spacy_crfseq.errors import DataError, FormatError
 from spacy_crfseq.pipeline.encode import content_key
 from spacy_crfseq.pipeline.readers import create_crfsuite_reader
@@ -27,6 +28,11 @@ SENTENCES = st.lists(
     max_size=3,
 )
 FEATURES = templates("GIVEN[0]", token_functions={"GIVEN": registered("features", "Attributes")})
+
+
+def format_item(label: str, attributes: Sequence[str]) -> str:
+    """Return the line of a token."""
+    return "\t".join(name.replace("\\", "\\\\").replace(":", "\\:") for name in (label, *attributes))
 
 
 @given(SENTENCES)

@@ -14,12 +14,13 @@ from spacy.language import Language
 
 from spacy_crfseq.corpora import PRESETS, Preset
 from spacy_crfseq.corpora.layouts import marks_documents
+from spacy_crfseq.corpora.lines import FilePart
 from spacy_crfseq.errors import ConfigError, DataError, FormatError
 from spacy_crfseq.features.documents import DocumentWords
 from spacy_crfseq.pipeline.gold_file import read_gold
 from spacy_crfseq.pipeline.readers import create_conll_reader, create_conllu_reader, create_crfsuite_reader
 from spacy_crfseq.pipeline.terms import reader_of
-from spacy_crfseq.pipeline.texts import Document, read_documents, read_texts
+from spacy_crfseq.pipeline.texts import Document, read_documents, read_parts
 from tests.corpora.helpers import ALL, FILE, chunks, read_docs, saved
 
 
@@ -243,7 +244,7 @@ def words(nlp: Language, path: Path, layout: Preset) -> list[str]:
         return [" ".join("|" * bool(t.is_sent_start) + t.text for t in doc) for doc in docs]
 
     result = marked(example.predicted for example in read_gold(nlp, path, layout).examples)
-    assert marked(text.doc for text in read_texts(nlp, path, layout)) == result
+    assert marked(text.doc for text in read_parts(nlp, [(FilePart(path), layout)])) == result
     return result
 
 

@@ -58,7 +58,7 @@ def decode(pipe: CRFComponent, doc: Doc, pins: Pins, *, runs: bool = False) -> D
         rounds = ROUNDS if len(doc) < LONG else ROUNDS // 4
         others = probabilities(pipe, answers, candidates(answers), rounds)
     else:
-        best, others = _tags(answers, runs), _other_tags(answers)
+        best, others = runs_of_tags(answers) if runs else answers.spans()[0], _other_tags(answers)
     there = {(span.start, span.end, span.label) for span in (*best, *(Scored(*span, 0.0) for span in pins.wrong))}
     return Decoding(best, [offer for offer in others if offer.probability >= LEAST and offer[:3] not in there])
 
@@ -108,9 +108,8 @@ def probabilities(pipe: CRFComponent, answers: DocPosterior, spans: Sequence[Tag
     return scored
 
 
-def _tags(answers: DocPosterior, runs: bool) -> list[Scored]:
-    if not runs:
-        return answers.spans()[0]
+def runs_of_tags(answers: DocPosterior) -> list[Scored]:
+    """Return the neighbouring tokens with the same tag of a Doc, and their probabilities."""
     labels = answers.all_labels
     bounds = [*(np.flatnonzero(labels[1:] != labels[:-1]) + 1), len(labels)]
     starts, ends = np.array([0, *bounds[:-1]], np.int64), np.array(bounds, np.int64)

@@ -23,7 +23,7 @@ from ...prf import Values
 from ...schemes import TagSpan
 from .._pages.bootstrap import interval
 from .._pages.spans import span_counts
-from .decoding import _tags as tags_of
+from .decoding import runs_of_tags
 from .journal import Decision, Pins, TextTokens
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ def missing_tokens(pins: Pins) -> set[int]:
 def predicted(pipe: CRFComponent, docs: Sequence[Doc], runs: bool) -> list[list[TagSpan]]:
     """Return the spans that a model predicts for Docs."""
     if runs:
-        return [[TagSpan(*span[:3]) for span in tags_of(pipe.posterior([doc]), True)] for doc in docs]
+        return [[TagSpan(*span[:3]) for span in runs_of_tags(pipe.posterior([doc]))] for doc in docs]
     return [[TagSpan(*span[:3]) for span in spans] for spans in pipe.posterior(docs).spans()] if docs else []
 
 
