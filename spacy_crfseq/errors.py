@@ -6,7 +6,7 @@ All of them are `ValueError`s, so that code which guards a spaCy pipeline with `
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -61,6 +61,11 @@ DAMAGED = (ValueError, KeyError, IndexError, TypeError, AttributeError, Overflow
 def count_of(number: int, noun: str) -> str:
     """Return a number with a noun, such as "1 text" or "2,000 texts"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def first_of(texts: Sequence[str], most: int) -> list[str]:
+    """Return the first texts of a list for a message, and "..." if there are more."""
+    return [*texts[:most], *(["..."] if len(texts) > most else [])]
 
 
 def near(name: str, choices: Iterable[str], least: float = 0.6) -> str | None:

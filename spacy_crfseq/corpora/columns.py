@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
-from ..errors import ConfigError, DataError, FormatError, count_of
+from ..errors import ConfigError, DataError, FormatError, count_of, first_of
 from ..files import replacing
 from ..schemes import all_invalid, describe_invalid, find_invalid
 from .lines import Line, OnError, Sentence, check_file, checked, lines_of
@@ -141,9 +141,8 @@ def others_at(places: Sequence[str], name: str = "") -> str:
     """Return a clause on further tags that are wrong, with the first of their places; `name` is what these are."""
     if not places:
         return ""
-    shown = ", ".join([*places[:MORE], *(["..."] if len(places) > MORE else [])])
     kind = f"{name}{'s' if len(places) > 1 else ''} " if name else ""
-    return f", and {len(places):,} more in this sequence ({kind}{shown})"
+    return f", and {len(places):,} more in this sequence ({kind}{', '.join(first_of(places, MORE))})"
 
 
 def _empty_column(line: str, columns: Sequence[str]) -> str:

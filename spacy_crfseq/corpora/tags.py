@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from ..errors import DataError
+from ..errors import DataError, first_of
 from ..schemes import LETTERS, MODEL_SCHEMES, OUTSIDE, find_invalid, is_tag
 
 UNNAMED = "SPAN"
@@ -118,5 +118,5 @@ def alike_message(labels: Iterable[str]) -> str:
     twins = alike(labels)
     if not twins:
         return ""
-    shown = ", ".join([*map(repr, twins[:SHOWN]), *(["..."] if len(twins) > SHOWN else [])])
+    shown = ", ".join(first_of([*map(repr, twins)], SHOWN))
     return f"labels differ by case or white space only: {shown}. Write them alike."

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .. import kernels
 from ..decoders.viterbi import check_possible
 from ..potentials.linear import Source
-from ..potentials.protocol import SequenceRange
+from ..potentials.protocol import SequenceRange, tokens_of
 from ..threads import available, over, shards
 from ..types import Bools, Constraints, Decoder, Floats, Ints, OccurrenceRules, Offsets, Scores
 from .lattice import Lattice, NBest, check_count
@@ -308,6 +308,5 @@ class Posterior(NamedTuple):
         scores = self.source.scores(part)
         if self.temperature != 1:
             scores = Scores(*(array / array.dtype.type(self.temperature) for array in scores))
-        offsets = self.offsets[part[0] : part[1] + 1]
-        tokens = slice(int(offsets[0]), int(offsets[-1]))
-        return scores, offsets - offsets[0], tokens, None if self.allowed is None else self.allowed[tokens]
+        offsets, tokens = self.offsets[part[0] : part[1] + 1], tokens_of(self.offsets, part)
+        return scores, offsets - tokens.start, tokens, None if self.allowed is None else self.allowed[tokens]

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from spacy.tokens import Span
 from spacy.training import Example
 
-from ..errors import count_of
+from ..errors import count_of, first_of
 from .evidence import Tags, about
 from .tasks import Annotation
 
@@ -53,7 +53,7 @@ class Unaligned:
         counts = [f"{label} {count:,}" for label, count in self.counts.most_common(SHOWN)]
         more = [count_of(len(self.counts) - SHOWN, "more label")] if len(self.counts) > SHOWN else []
         gone = self.gone(left)
-        names = ", ".join([*map(repr, gone[:SHOWN]), *(["..."] if len(gone) > SHOWN else [])])
+        names = ", ".join(first_of([*map(repr, gone)], SHOWN))
         return " ".join([
             "the pipeline's tokenizer joins or cuts tokens of the corpus so that they cannot hold this annotation:",
             f"{', '.join([*counts, *more])}.",

@@ -13,7 +13,7 @@ from spacy.training import Example
 
 from ..corpora import DOCBIN, TOKEN_COLUMNS, Preset, layouts
 from ..corpora.tags import SHOWN
-from ..errors import DataError
+from ..errors import DataError, first_of
 from .corpus_reader import read_examples
 from .doc_builder import SPANS, bare
 from .texts import chunks_key, load_docs, missing_columns, predicted_labels, unit_of
@@ -60,7 +60,8 @@ def read_gold(
     for column, labels in predicted_labels(nlp).items():
         there = {label for example in examples for label in _labels_in(example.reference, column, key)}
         if column in columns and there and labels.isdisjoint(there):
-            both = f"the file has {_some(there)}, the model {_some(labels)}"
+            file, model = (", ".join(first_of(sorted(names), SHOWN)) for names in (there, labels))
+            both = f"the file has {file}, the model {model}"
             warnings.warn(
                 f"{path}: no label of {column} is one of the model: {both}. Give them one name.", stacklevel=3
             )
@@ -72,10 +73,6 @@ def _labels_in(doc: Doc, column: str, key: str) -> Iterable[str]:
         spans = doc.ents if column == "ent" else doc.spans.get(key, ())
         return (span.label_ for span in spans)
     return filter(None, (token.tag_ for token in doc)) if column == "tag" else ()
-
-
-def _some(labels: Iterable[str]) -> str:
-    return ", ".join([*sorted(labels)[:SHOWN], *(["..."] if len(set(labels)) > SHOWN else [])])
 
 
 def holds(doc: Any, column: str, key: str) -> bool:

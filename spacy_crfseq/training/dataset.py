@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ..errors import ConfigError, DataError
 from ..features.encoded import Encoded, concatenate, take_sequences
 from ..features.index import BagStore
+from ..potentials.protocol import tokens_of
 from ..types import MISSING, NO_CANDIDATES, Batch, Ints, Offsets
 
 SAMPLE_SEQUENCES = 1000
@@ -70,8 +71,7 @@ class Dataset(NamedTuple):
 
     def slice(self, first: int, last: int) -> Dataset:
         """Return the sequences first..last-1, without a copy."""
-        offsets = self.encoded.offsets[first : last + 1]
-        tokens = slice(int(offsets[0]), int(offsets[-1]))
+        tokens = tokens_of(self.encoded.offsets, (first, last))
         inputs = None if self.inputs is None else self.inputs[tokens]
         encoded = self.encoded.slice(first, last)
         return Dataset(encoded, self.gold[tokens], self.weights[first:last], self.table, inputs=inputs)
@@ -84,12 +84,11 @@ class Dataset(NamedTuple):
 
     def batch(self, first: int, last: int) -> Batch:
         """Return the sequences first..last-1 as the input of a loss."""
-        offsets = self.encoded.offsets[first : last + 1]
-        tokens = slice(int(offsets[0]), int(offsets[-1]))
+        offsets, tokens = self.encoded.offsets[first : last + 1], tokens_of(self.encoded.offsets, (first, last))
         candidates = NO_CANDIDATES if self.table is None else self.table.now
         inputs = None if self.inputs is None else self.inputs[tokens]
         gold = self.gold[tokens].astype(np.int32, copy=False)
-        return Batch(offsets - offsets[0], gold, self.weights[first:last], candidates, inputs=inputs)
+        return Batch(offsets - tokens.start, gold, self.weights[first:last], candidates, inputs=inputs)
 
     @property
     def has_candidates(self) -> bool:

@@ -8,7 +8,7 @@ from math import inf
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from ...errors import FormatError, count_of
+from ...errors import FormatError, count_of, first_of
 
 INCORRECT = "incorrect"
 """The column of spans that are known to be wrong; only present where a text has one."""
@@ -151,9 +151,8 @@ class Notes:
             by_reason = Counter(reason for *_, reason in self.unmatched).most_common()
             counts = ", ".join(f"{count:,} {reason}" for reason, count in by_reason)
             places = [f"{path}:{line}: {span.text!r} ({span.label}) is {why}" for line, span, why in self.unmatched]
-            more = ["..."] if len(places) > listed else []
             said = f"{path}: {count_of(len(places), 'span')} left out that came as a text: {counts}."
-            lines.append((said, [*places[:listed], *more]))
+            lines.append((said, first_of(places, listed)))
         for spans, text in (
             (self.spans, f"cannot be used; the tokens there count as not annotated.{self.short_ends(len(self.spans))}"),
             (
@@ -168,9 +167,8 @@ class Notes:
             ),
         ):
             if spans:
-                places = [f"{path}:{line}: {what}" for line, what in spans[:listed]]
-                more = ["..."] if len(spans) > listed else []
-                lines.append((f"{path}: {count_of(len(spans), 'span')} {text}", [*places, *more]))
+                places = first_of([f"{path}:{line}: {what}" for line, what in spans], listed)
+                lines.append((f"{path}: {count_of(len(spans), 'span')} {text}", places))
         return lines
 
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import ConfigError, FormatError
+from ...errors import ConfigError, FormatError, first_of
 from ...schemes import named_tags
 from ...threads import cached_property
 from ...types import Batch, Bools, Ints, Scores
@@ -150,7 +150,7 @@ class GeneralizedExpectation(ExpectedLabels):
             names = [self._known.features[number].name for number in np.flatnonzero(absent)]
             logger.warning(
                 "%s: %d of %d labelled features never occur in the text without labels: %s. Check their spelling.",
-                self.path, len(names), len(absent), ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else ""),
+                self.path, len(names), len(absent), ", ".join(first_of(names, SHOWN)),
             )  # fmt: skip
 
 
