@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import kernels
 from ..types import Bools, Floats, Ints
 
 LEAST, MOST = 0.01, 0.9999
@@ -88,18 +89,8 @@ def excluded(spans: Ints, probabilities: Floats) -> NDArray[np.float64]:
 
     spans (Ints): [C, 3] in the order of their first tokens.
     """
-    best, (first, after) = np.zeros((len(spans), KINDS)), spans[:, :2].T
-    for distance in range(1, len(spans)):  # in the order of first tokens, those that overlap follow each other
-        left = np.flatnonzero(first[distance:] < after[:-distance])
-        if not len(left):
-            break
-        right = left + distance
-        same_first = first[left] == first[right]
-        same, within = same_first & (after[left] == after[right]), after[right] <= after[left]
-        around = same_first & (after[left] < after[right])
-        for place, neighbour, kinds in ((left, right, (0, 1, 2, 3)), (right, left, (0, 2, 1, 3))):
-            kind = np.select([same, within, around], kinds[:3], kinds[3])
-            np.maximum.at(best, (place, kind), probabilities[neighbour])
+    best = np.zeros((len(spans), KINDS))
+    kernels.spans.excluded(spans, probabilities, best)
     return best
 
 

@@ -8,9 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..types import Bools, Floats, Ints, Offsets, Scores
+from . import PLAIN
 from .jit import inlined, kernel
-from .lattice import SequenceArrays, exactly, solve, transition_potentials, whole, workspace
+from .lattice import MANY, SequenceArrays, exactly, solve, transition_potentials, whole, workspace
 from .sequences import PlainScores, limits, part
+from .span_steps import add_step, filler_of, left_out
 
 NEGLIGIBLE = 1e-10
 """A span of a smaller probability counts as one of probability zero."""
@@ -51,12 +53,15 @@ class Table(NamedTuple):
     finish (Floats): Where a span may end there.
     origins (Ints): [length, L, 2] where one ends whose probability counts, its first token and its first label; else -1
         and, for a label that stands between such spans, the label before.
+    ended (Bools): [length] whether another label than the one that stands between spans may be right before a token;
+        where not, `finish` and `origins` of the token before have values for that one alone.
     """
 
     begin: Floats
     through: Floats
     finish: Floats
     origins: Ints
+    ended: Bools
 
 
 def make_span_chain(
@@ -73,13 +78,18 @@ def make_span_chain(
     follows = np.where(possible & ~inside, 0.0, -np.inf)
     shape, log_z, left = scores.emissions.shape, np.zeros(len(offsets) - 1), np.diff(offsets) > 0
     covered = np.ones(shape[0], np.bool_)
-    steps: Any = np.zeros(shape, np.bool_), np.zeros(shape), np.zeros(shape), np.zeros((shape[0], len(links))), covered
-    apart = (~inside).astype(np.float64)
-    _span_steps((*scores,), offsets, apart, links, (follows, outside, least), steps, log_z, left)
+    steps: Any = np.ones(shape, np.bool_), np.zeros(shape), np.zeros(shape), np.zeros((shape[0], len(links))), covered
+    apart, asked = (~inside).astype(np.float64), (follows, outside, least)
+    if len(left) >= MANY and len(scores.transitions) == 1 and not PLAIN:
+        from . import span_blocks
+
+        left = span_blocks.span_steps((*scores,), offsets, apart, links, asked, steps, log_z)
+    if left.any():
+        span_steps((*scores,), offsets, apart, links, asked, steps, log_z, left)
     for tokens, s, sequence, log_z[s] in exactly(scores, offsets, left):
         own: Any = tuple(array[tokens] for array in steps)
         everything = follows, outside, 0.0
-        _span_steps((*sequence,), whole(sequence), apart, links, everything, own, np.empty(1), left[s : s + 1])
+        span_steps((*sequence,), whole(sequence), apart, links, everything, own, np.empty(1), left[s : s + 1])
         # `exactly` may have moved what is impossible to transitions of each position
         into: Bools = np.any(sequence.transitions > -np.inf, axis=1)
         own[0][1:] &= into[1:] if len(into) > 1 else into
@@ -87,7 +97,7 @@ def make_span_chain(
 
 
 @kernel
-def _span_steps(
+def span_steps(
     scores: PlainScores, offsets: Offsets, apart: Floats, links: Ints, asked: tuple[Floats, Bools, float],
     steps: tuple[Bools, Floats, Floats, Floats, Bools], log_z: Floats, left: Bools,
 ) -> None:  # fmt: skip
@@ -98,12 +108,12 @@ def _span_steps(
     """
     allowed, opens, closes, goes_on, covered = steps
     follows, outside, least = asked
-    filler, within = _filler(follows, outside) if least > 0 else -1, np.ones(apart.shape[0], np.float32)
+    filler, within = filler_of(follows, outside) if least > 0 else -1, np.ones(apart.shape[0], np.float32)
     for k in range(outside.shape[0]):
         within[k] = not outside[k]
     work, base = workspace(offsets, scores)
     potentials, alpha, beta, scale, potentials_ahead, potentials_back, _ = work
-    n, ends, no_gold = apart.shape[0], np.empty(apart.shape[0]), np.empty(0, np.int32)
+    n, room, no_gold = apart.shape[0], np.empty((3, apart.shape[0])), np.empty(0, np.int32)
     for s in range(offsets.shape[0] - 1):
         b, length = offsets[s], offsets[s + 1] - offsets[s]
         if not left[s]:
@@ -114,7 +124,7 @@ def _span_steps(
         for t in range(length if exact else 0):
             for k in range(n):
                 allowed[b + t, k] = (potentials[t, k] > 0) & (beta[t, k] > 0)
-        few = exact and _left_out(allowed, b, b + length, filler) >= 0
+        few = exact and left_out(allowed, b, b + length, filler) >= 0
         # what begins at each token, and how it goes on from the one before
         for t in range(length if exact else 0):
             if few:  # half of it, since these are rounded
@@ -128,22 +138,10 @@ def _span_steps(
             if t == 0 or not (covered[b + t] or covered[b + t - 1]):
                 continue
             for k in range(n):
-                ends[k] = np.float64(potentials[t, k]) * beta[t, k] * scale[t]
+                room[0, k], room[1, k] = alpha[t - 1, k], np.float64(potentials[t, k]) * beta[t, k] * scale[t]
             if sequence.transitions.shape[0] > 1:
                 transition_potentials(sequence.transitions[t], potentials_ahead, potentials_back)
-            # from each label, the probability of steps that end its span, and of what then begins
-            for i in range(n):
-                total, mass = 0.0, np.float64(alpha[t - 1, i])
-                for k in range(n):
-                    share = potentials_ahead[i, k] * ends[k] * apart[i, k]
-                    total += share
-                    opens[b + t, k] += mass * share
-                closes[b + t - 1, i] = total / beta[t - 1, i] if beta[t - 1, i] > 0 else 0.0
-            # and of steps within the span
-            for q in range(links.shape[0]):
-                i, k = links[q, 0], links[q, 1]
-                if beta[t - 1, i] > 0:
-                    goes_on[b + t, q] = potentials_ahead[i, k] * ends[k] / beta[t - 1, i]
+            add_step(b + t, potentials_ahead, apart, links, room, opens, closes, goes_on)
 
 
 def candidates(spans: SpanChain, offsets: Offsets, outside: Bools, least: float) -> tuple[Ints, Floats]:
@@ -161,6 +159,28 @@ def candidates(spans: SpanChain, offsets: Offsets, outside: Bools, least: float)
         room = n
 
 
+@kernel
+def excluded(spans: Ints, probabilities: Floats, best: Floats) -> None:
+    """Write the largest probability of a span that each candidate excludes to best [C, 4], see `choices.excluded`.
+
+    best is zero before.
+    """
+    # in the order of first tokens, the spans that overlap a span follow it
+    for i in range(spans.shape[0]):
+        j = i + 1
+        while j < spans.shape[0] and spans[j, 0] < spans[i, 1]:
+            same_first, of_i, of_j = spans[i, 0] == spans[j, 0], 3, 3
+            if same_first and spans[i, 1] == spans[j, 1]:
+                of_i, of_j = 0, 0
+            elif spans[j, 1] <= spans[i, 1]:
+                of_i, of_j = 1, 2
+            elif same_first:
+                of_i, of_j = 2, 1
+            best[i, of_i] = max(best[i, of_i], probabilities[j])
+            best[j, of_j] = max(best[j, of_j], probabilities[i])
+            j += 1
+
+
 def best_spans(
     spans: SpanChain, offsets: Offsets, outside: Bools, worth: tuple[float, float, float],
     out: tuple[Ints, Floats] = (np.empty((0, 3), np.int32), np.empty(0)),
@@ -173,24 +193,9 @@ def best_spans(
         values replace their probabilities.
     """
     labels, shape = np.zeros(len(spans.opens), np.int32), (int(np.diff(offsets).max(initial=0)), len(outside))
-    table = Table(np.empty(shape), np.empty(shape), np.empty(shape), np.empty((*shape, 2), np.int32))
+    values = np.empty(shape), np.empty(shape), np.empty(shape)
+    table = Table(*values, np.empty((*shape, 2), np.int32), np.empty(shape[0], np.bool_))
     return labels, _search(offsets, spans, outside, worth, table, labels, out)
-
-
-@inlined
-def _filler(follows: Floats, outside: Bools) -> int:
-    """Return a label outside that may stand in place of all labels of any span, -1 if there is none."""
-    n = outside.shape[0]
-    for k in range(n if follows.shape[0] == 1 else 0):
-        fits = outside[k] and follows[0, k, k] == 0
-        for i in range(n if fits else 0):
-            for j in range(n):
-                if not outside[j]:
-                    fits &= follows[0, i, j] < 0 or follows[0, i, k] == 0
-                    fits &= follows[0, j, i] < 0 or follows[0, k, i] == 0
-        if fits:
-            return k
-    return -1
 
 
 @kernel
@@ -205,27 +210,18 @@ def _search(
     so that there is a labelling wherever one is possible.  Where each span could be left out, those of a probability
     below the least are negligible too, which leaves few; then no best labelling has a span that counts as improbable.
     """
-    filler, count, n_outside = _filler(spans.follows, outside), 0, 0
+    filler, count, n_outside = filler_of(spans.follows, outside), 0, 0
     for k in range(outside.shape[0]):
         n_outside += outside[k]
     for s in range(offsets.shape[0] - 1):
         b, e = offsets[s], offsets[s + 1]
-        between = _left_out(spans.allowed, b, e, filler)
+        between = left_out(spans.allowed, b, e, filler)
         floor = max(NEGLIGIBLE, worth[2]) if between >= 0 else NEGLIGIBLE
         if e > b:
             between = between if n_outside == 1 else -1
             count = _fill_table(b, e, spans, outside, (worth[0], worth[1], floor), between, table, count, out)
             _trace_back(b, e, spans, outside, worth[1], between, table, labels)
     return count
-
-
-@inlined
-def _left_out(allowed: Bools, b: int, e: int, filler: int) -> int:
-    """Return the filler if each of the tokens b..e-1 may have it, so that any span could be left out, else -1."""
-    for t in range(b, e if filler >= 0 else b):
-        if not allowed[t, filler]:
-            return -1
-    return filler
 
 
 @inlined
@@ -240,16 +236,15 @@ def _fill_table(
     """
     # one long function: parts that take these tuples at each token would count references to all arrays
     possible, follows, links, first_link, allowed, opens, closes, goes_on, covered = spans
-    (begin, through, finish, origins), (rows, values) = table, out
+    (begin, through, finish, origins, ended), (rows, values) = table, out
     (gain, cost, floor), n, shared = worth, outside.shape[0], follows.shape[0] == 1
     # labels now and at the next token, and the probabilities of the best ways to them, zero for the other labels
     now, then, mass, longer = np.empty(n, np.int64), np.empty(n, np.int64), np.zeros(n), np.zeros(n)
-    ended = np.zeros(e - b + 1, np.bool_)  # whether a candidate ends before a token
+    # with a label between spans, only tokens where a candidate ends get values of all labels, and the last one
     for t in range(e - b):
-        for j in range(n):
+        ended[t] = between < 0
+        for j in range(n if between < 0 or t == e - b - 1 else 0):
             finish[t, j] = -np.inf
-    for t in range(0 if between >= 0 else e - b):
-        for j in range(n):
             origins[t, j, 0] = -1
     for t in range(b, e):
         # the values of what may begin here, or go on without counting
@@ -288,9 +283,12 @@ def _fill_table(
                 continue
             if between >= 0:
                 value = 0.0 if here == 0 else -np.inf
-                for i in range(n if here > 0 and allowed[t, first] else 0):
-                    if follows[0, i, first] == 0:
-                        value = max(value, finish[here - 1, i])
+                if here > 0 and allowed[t, first]:
+                    if follows[0, between, first] == 0:
+                        value = finish[here - 1, between]
+                    for i in range(n if ended[here] else 0):
+                        if follows[0, i, first] == 0:
+                            value = max(value, finish[here - 1, i])
                 begin[here, first] = value
             if begin[here, first] == -np.inf:
                 continue
@@ -308,11 +306,14 @@ def _fill_table(
                         probability = values[count]
                     count += 1
                     value = begin[here, first] + gain * probability - cost
+                    if last + 1 < e and not ended[last - b + 1]:
+                        ended[last - b + 1] = True
+                        for k in range(n):
+                            finish[last - b, k] = finish[last - b, k] if k == between else -np.inf
                     if value > finish[last - b, j]:
                         finish[last - b, j] = value
                         origins[last - b, j, 0] = t
                         origins[last - b, j, 1] = first
-                        ended[last - b + 1] = True
                 last, met = last + 1, 0
                 for place in range(n_now):
                     i = now[place]
@@ -334,7 +335,7 @@ def _trace_back(
     b: int, e: int, spans: SpanChain, outside: Bools, cost: float, between: int, table: Table, labels: Ints
 ) -> None:
     """Write the labels of the best value of the sequence of the tokens b..e-1, last one first."""
-    begin, through, finish, origins = table
+    begin, through, finish, origins, ended = table
     n, label, shared, t = outside.shape[0], 0, spans.follows.shape[0] == 1, e - 1
     for k in range(n):
         if finish[t - b, k] > finish[t - b, label]:
@@ -356,8 +357,8 @@ def _trace_back(
                 labels[t] = label
         if t == b:
             break
-        before = origins[t - b, label, 1] if label == between else 0
-        for i in range(0 if label == between else n):
+        before = origins[t - b, label, 1] if label == between else max(between, 0)
+        for i in range(n if label != between and ended[t - b] else 0):
             if spans.follows[0 if shared else t, i, label] == 0 and finish[t - b - 1, i] == begin[t - b, label]:
                 before = i
         label = before

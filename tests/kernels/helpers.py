@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from spacy_crfseq.kernels import chain, lattice
+from spacy_crfseq.kernels import chain, lattice, spans
 from spacy_crfseq.types import Scores
 from tests import reference
 from tests.problems import Problem
@@ -38,6 +38,6 @@ def sequences(problem: Problem) -> Iterator[tuple[Scores, int, int]]:
 def one_by_one() -> Iterator[None]:
     """Process no sequences in blocks."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (chain, lattice):
+        for module in (chain, lattice, spans):
             patch.setattr(module, "PLAIN", True)
         yield

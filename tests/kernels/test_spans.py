@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from spacy_crfseq import kernels
 from spacy_crfseq.kernels import spans
 from spacy_crfseq.schemes import tags_of, transition_table
 from spacy_crfseq.types import Scores
+from tests.kernels.helpers import one_by_one
 
 
 @pytest.mark.parametrize("likelier", [1, 2])
@@ -53,8 +55,8 @@ def test_leaving_improbable_spans_out_changes_no_choice(scheme: str, dtype: Any,
     (rows, values), others = (spans.candidates(chain, offsets, outside, least) for chain in (part, whole))
     for own, theirs in zip((rows, values), others, strict=True):
         np.testing.assert_array_equal(own, theirs)
-    for given in (values, rng.random(len(values))):
-        worth, out = (2.0, 0.8, least), (rows[:0], given)
+    for shares in (values, rng.random(len(values))):
+        worth, out = (2.0, 0.8, least), (rows[:0], shares)
         labels, n = spans.best_spans(part, offsets, outside, worth, out)
         assert n == len(rows)
         np.testing.assert_array_equal(labels, spans.best_spans(whole, offsets, outside, worth, out)[0])
@@ -65,11 +67,42 @@ def test_leaving_improbable_spans_out_changes_no_choice(scheme: str, dtype: Any,
         ends = [
             min(end, offsets[np.searchsorted(offsets, first, "right")]) for first, end in zip(starts, ends, strict=True)
         ]
-        of_span = {(first, end, label): value for (first, end, label), value in zip(rows.tolist(), given, strict=True)}
+        of_span = {(first, end, label): value for (first, end, label), value in zip(rows.tolist(), shares, strict=True)}
         chosen = [of_span[first, end, labels[first]] for first, end in zip(starts.tolist(), ends, strict=True)]
         best = sum(
             best_value([row - [b, b, 0] for row in rows[(b <= rows[:, 0]) & (rows[:, 0] < e)]],
-                       given[(b <= rows[:, 0]) & (rows[:, 0] < e)], int(e - b), 0.8)
+                       shares[(b <= rows[:, 0]) & (rows[:, 0] < e)], int(e - b), 0.8)
             for b, e in pairwise(offsets)
         )  # fmt: skip
         assert sum(2 * value - 0.8 for value in chosen) == pytest.approx(best)
+
+
+@pytest.mark.skipif(kernels.UNCOMPILED, reason="blocks are written in LLVM")
+@pytest.mark.parametrize("scheme", ["BILUO", "IOB2", "IOB1"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("least", [0.0, 0.1])
+def test_spans_of_blocks_are_those_of_single_sequences(scheme: str, dtype: Any, least: float) -> None:
+    """Among them are sequences that blocks leave: empty ones, some that scaling cannot represent, and a long one."""
+    rng, tags = np.random.default_rng(0), tags_of(["A", "B"], scheme)
+    lengths = np.array([*rng.integers(0, 12, 70), 600])
+    offsets, outside = np.append(0, np.cumsum(lengths)), np.array([tag == "O" for tag in tags])
+    emissions = 2 * rng.standard_normal((int(offsets[-1]), len(tags)))
+    emissions[:, outside] += 3.0
+    emissions[offsets[5] : offsets[9]] *= 1e4
+    sizes = 2 * [np.zeros(len(tags))]
+    free = Scores(emissions, rng.standard_normal((1, len(tags), len(tags))), *sizes)
+    table = transition_table(tags, scheme)
+    allowed = rng.random(emissions.shape) < 0.97
+    allowed[:, outside] = True
+    scores = Scores(*(array.astype(dtype) for array in free)).constrained(table, allowed)
+    asked = table.inside, outside, least
+    chain, log_z = spans.make_span_chain(scores, offsets, *asked)
+    with one_by_one():
+        single, expected = spans.make_span_chain(scores, offsets, *asked)
+    np.testing.assert_allclose(log_z, expected, rtol=1e-5 if dtype == np.float32 else 1e-12)
+    np.testing.assert_array_equal(chain.allowed, single.allowed)
+    assert chain.covered.mean() == 1 if least == 0 else 0 < chain.covered.mean() < 1
+    np.testing.assert_array_equal(chain.covered, single.covered)
+    for name in ("opens", "closes", "goes_on"):
+        rounding = 2e-4 if dtype == np.float32 else 1e-11
+        np.testing.assert_allclose(getattr(chain, name), getattr(single, name), atol=rounding)

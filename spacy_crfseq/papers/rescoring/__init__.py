@@ -124,8 +124,8 @@ class RescoredSpans(MaxExpectedF1):
         At each token, those of the spans that have it add up to 1 at most; improbable ones, which stay, do not count.
         """
         kept, out = is_uncertain(probabilities), probabilities.copy()
-        table = _features(spans, probabilities, kept)
-        out[kept] = _sigmoid(table[:, 0] + table @ self.weights)
+        values, columns = _measures(spans, probabilities, kept)
+        out[kept] = _sigmoid(values[:, 0] + values @ self.weights[:2] + self.weights[columns].sum(axis=1))
         among = probabilities > LEAST
         out[among] = scaled(spans[among], out[among])
         return out
@@ -180,13 +180,22 @@ def _features(spans: Ints, probabilities: Floats, kept: Bools) -> NDArray[np.flo
     They are the log-odds of the probability, and of what it and the best excluded span leave; indicators of the step
     of the probability, for each kind of exclusion of the step of the best such span, and of the length.
     """
+    values, columns = _measures(spans, probabilities, kept)
+    table = np.zeros((len(values), N_FEATURES))
+    table[:, :2] = values
+    np.put_along_axis(table, columns, 1.0, axis=1)
+    return table
+
+
+def _measures(spans: Ints, probabilities: Floats, kept: Bools) -> tuple[NDArray[np.float64], Offsets]:
+    """Return the two log-odds of those candidates that are kept [C, 2], and the columns of their indicators [C, 6]."""
     among = probabilities > LEAST  # others are there only in some sequences, perhaps very many
     p, best = probabilities[kept], excluded(spans[among], probabilities[among])[kept[among]]
-    odds = np.log(p) - np.log1p(-p)
     rest = np.clip(1 - p - best.max(axis=1), 1e-4, 1 - 1e-4)
-    steps = np.eye(len(STEPS) + 1)[np.digitize(np.column_stack([p, best]), STEPS)]
-    length = np.eye(LONGEST)[np.minimum(spans[kept, 1] - spans[kept, 0], LONGEST) - 1]
-    return np.column_stack([odds, np.log(rest) - np.log1p(-rest), *steps.transpose(1, 0, 2), length])
+    odds = np.log(np.column_stack([p / (1 - p), rest / (1 - rest)]))
+    steps = np.searchsorted(STEPS, np.column_stack([p, best]), side="right")
+    length = np.minimum(spans[kept, 1] - spans[kept, 0], LONGEST) - 1
+    return odds, np.column_stack([steps, length]) + FIRST_COLUMNS
 
 
 def scaled(spans: Ints, probabilities: Floats) -> Floats:
@@ -200,4 +209,6 @@ def scaled(spans: Ints, probabilities: Floats) -> Floats:
     return out
 
 
-N_FEATURES = 2 + (1 + KINDS) * (len(STEPS) + 1) + LONGEST
+FIRST_COLUMNS = 2 + (len(STEPS) + 1) * np.arange(1 + KINDS + 1)
+"""Where the indicators of each measure begin: of the probability, of each kind of exclusion, and of the length."""
+N_FEATURES = int(FIRST_COLUMNS[-1]) + LONGEST
