@@ -120,7 +120,7 @@ def named_tags(names: Sequence[str], labels: Sequence[str], scheme: str | None, 
         if not row.any():
             row[:] = [type_ == name != "" for type_ in types]
         if not row.any():
-            hint = suggest(name, set(types) - {""} or labels, labels)
+            hint = suggest(name, set(types) - {""} or labels, labels if "-" in name else ())
             raise ConfigError(f"{where}: the component has no label {name!r}. {hint}")
     shared = np.flatnonzero(table.sum(0) > 1)
     if len(shared):

@@ -321,6 +321,7 @@ def test_only_tags_of_spans_have_types(labels: list[str], types: list[str]) -> N
     ("name", "scheme", "hint"),
     [
         ("PRE", "BILUO", "Did you mean 'PER'? Known: LOC, PER."),
+        ("BOER", "BILUO", "Known: LOC, PER."),
         ("B-PRE", "BILUO", "Did you mean 'B-PER'? Known: LOC, PER."),
         ("B-PRE", "plain", "Did you mean 'B-PER'? Known: B-PER, O, U-LOC."),
     ],

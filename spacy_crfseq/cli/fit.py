@@ -117,6 +117,9 @@ def cross_validate(
     group (str | None): What no two folds share, see `groups.group_of`; None for copies of a text.
     RAISES CrfError: As `fit` does.
     """
+    from ..training.dataset import check_folds
+
+    check_folds(k)
     changes = {**(overrides or {}), **_noting(config_path, overrides or {}, group)}
     training = set_up(config_path, output, changes, (BEST, LAST), force, say, _files_of(output))
     return list(each_fold(training, k, schedule=schedule, group=group))

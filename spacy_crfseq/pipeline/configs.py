@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from configparser import Error as ConfigSyntaxError
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from thinc.api import ConfigValidationError
 
 from ..errors import ConfigError
 from .overrides import check_components, check_overrides, check_settings, check_variables
+from .select import CONFIG
 
 if TYPE_CHECKING:
     from thinc.api import Config
@@ -75,6 +76,17 @@ def load_config(config_path: Path, overrides: dict[str, Any], sections: Collecti
     except ConfigError as error:
         raise ConfigError(f"{config_path}: {error}") from None
     return replaced
+
+
+def pipelines_in(block: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the folders of pipelines that a config names: sources of components, teachers, vectors."""
+    for value in block.values():
+        if isinstance(value, Mapping):
+            yield from pipelines_in(value)
+        elif isinstance(value, str):
+            with suppress(OSError, ValueError):  # a text that is no name of a file
+                if (Path(value) / CONFIG).is_file():
+                    yield value
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from ..errors import ConfigError, DataError, count_of
 from ..files import replace_folder
 from ..prf import SEQUENCES, finite
 from ..types import BY_OPTIMIZER, Schedule
-from .configs import load_config, naming_block
+from .configs import load_config, naming_block, pipelines_in
 from .corpus import Corpus
 from .scorers import check_score_weights, scores_alone
 from .spacy_train import Calibrate
@@ -367,9 +367,7 @@ def set_up(
     """
     config = load_config(config_path, overrides)
     if output is not None:
-        components = config.interpolate().get("components", {}).values()
-        sources = [str(block["source"]) for block in components if "source" in block]
-        check_output_folder(output, *sources, pipelines=pipelines, files=files, force=force)
+        check_output_folder(output, *pipelines_in(config.interpolate()), pipelines=pipelines, files=files, force=force)
     return set_up_from(config, say)
 
 
@@ -380,7 +378,7 @@ def set_up_from(config: Config, say: Say = log) -> PipelineTraining:
         term cannot read a text, as that of a teacher.
     """
     from spacy.schemas import ConfigSchemaTraining
-    from thinc.api import fix_random_seed
+    from thinc.api import ConfigValidationError, fix_random_seed
 
     from ..optimizers.online import check_seed
 
@@ -391,7 +389,10 @@ def set_up_from(config: Config, say: Say = log) -> PipelineTraining:
     with naming_block(config):
         nlp = util.load_model_from_config(config, auto_fill=True)
     filled = nlp.config.interpolate()
-    settings = util.registry.resolve(filled["training"], schema=ConfigSchemaTraining)
+    try:
+        settings = util.registry.resolve(filled["training"], schema=ConfigSchemaTraining)
+    except ConfigValidationError as error:
+        raise ConfigValidationError.from_error(error, parent="training") from None
     to_train = _to_train(nlp, settings["frozen_components"])
     for pipe in to_train.values():
         pipe.training.set(watch=count_texts)

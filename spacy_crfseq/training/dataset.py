@@ -143,6 +143,12 @@ def join(parts: list[Dataset]) -> Dataset:
     )
 
 
+def check_folds(k: int) -> None:
+    """RAISES ConfigError: If a number of folds is less than 2."""
+    if k < 2:
+        raise ConfigError(f"--cross-validate {k}: give a number of folds from 2 on; 5 and 10 are usual.")
+
+
 def folds(keys: Sequence[Hashable], k: int, seed: int = 0) -> list[Offsets]:
     """Return the document numbers of each of k folds, in ascending order; each is held out once.
 
@@ -152,8 +158,7 @@ def folds(keys: Sequence[Hashable], k: int, seed: int = 0) -> list[Offsets]:
     RAISES ConfigError: If k is less than 2.
     RAISES DataError: If there are fewer different documents than folds.
     """
-    if k < 2:
-        raise ConfigError(f"--cross-validate {k}: give a number of folds from 2 on; 5 and 10 are usual.")
+    check_folds(k)
     groups: dict[Hashable, list[int]] = {}
     for number, key in enumerate(keys):
         groups.setdefault(key, []).append(number)

@@ -103,6 +103,7 @@ def test_folds_share_encoded_texts_unless_features_depend_on_other_texts(
     ("fit", "c.cfg", "--cross-validate 2 --from model-best", "--cross-validate trains from scratch"),
     ("fit", "sourced.cfg", "--cross-validate 2", "'crf_ner' comes from a trained pipeline"),
     ("debug-data", "train.conll", "--format conll2003 --cross-validate 3", "give --config FILE"),
+    ("debug-data", "train.conll", "--format conll2003 --config c.cfg --cross-validate 1", "from 2 on"),
 ])  # fmt: skip
 def test_folds_that_cannot_be_made_are_refused(
     command: str, config: str, options: str, message: str, run: Run, trained: Path, configure: Any, corpus: Corpus,

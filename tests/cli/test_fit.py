@@ -343,6 +343,7 @@ def test_a_config_that_cannot_be_read_is_refused(name: str, message: str, run: R
     ('factory = "crf_ner"', 'factory = "crf_ner"\nmin_count = 0', "min_count must be at least 1"),
     ("${paths.train}", "${paths.trian}", "paths.trian"),
     ("seed = 1", 'seed = 1\ntrain_corpus = "corpora.trian"', "corpora.trian"),
+    ("seed = 1", 'seed = "x"', "training -> seed"),
     ("seed = 1", "seed = -1", "[training] seed: the seed must be between 0"),
     ("spacy_crfseq.full_batch.v1", "spacy_crfseq.full_btch.v1", "spacy_crfseq.full_btch.v1"),
 ])  # fmt: skip

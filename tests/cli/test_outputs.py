@@ -77,6 +77,8 @@ NOT_ONE = "is a file, not a folder"
     ("calibrate model dev.conll -f conll2003 -o other", "other exists"),
     ("fit project/config.cfg -o training", "training/model-best exists. Give another name, or --force"),
     ("fit project/sourced.cfg -o training --force", APART),
+    ("fit train.cfg --teacher training/model-best --raw news.txt -o training --force", APART),
+    ("find-regularization train.cfg --paths.vectors training/model-best -o training --force", APART),
     ("find-regularization project/config.cfg -o training", "training/model-best exists"),
     ("sweep project/config.cfg -o training", "training/model-best exists"),
     ("convert dev.conll news.txt --from conll2003 --to iob", "news.txt exists"),

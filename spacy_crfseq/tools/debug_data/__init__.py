@@ -101,6 +101,10 @@ def debug_data(
     """
     if cross_validate is not None and config_path is None:
         raise ConfigError("--cross-validate trains the components of a config; give --config FILE.")
+    if cross_validate is not None:
+        from ...training.dataset import check_folds
+
+        check_folds(cross_validate)
     reading = reading_of(config_path, overrides or {}) if config_path else CorpusReading()
     preset = _layout_of(file, layout, reading.layout)
     of_dev = dev or (file if reading.is_cut else None)
