@@ -32,4 +32,4 @@ def run_on_terminal(arguments: Sequence[str], columns: int = 120) -> tuple[int, 
             break
         said += part
     os.close(terminal)
-    return process.wait(), re.sub(r"spacy_crfseq compiles its kernels[^\n]*\n", "", said.decode())
+    return process.wait(), re.sub(r"spacy_crfseq compiles the kernels[^\n]*\n", "", said.decode())

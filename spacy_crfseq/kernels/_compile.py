@@ -182,15 +182,20 @@ class Notice(event.TimingListener):
         """Take note of a compilation that begins, perhaps inside of another one."""
         super().on_start(event)
         ours = event.data["dispatcher"].py_func.__module__.startswith("spacy_crfseq.")
-        if ours and not self.silent and (self.duration if self.done else 0.0) >= NOTICE_AFTER:
+        if ours and not self.silent and self.seconds >= NOTICE_AFTER:
             self.silent = True
             folder = next(iter(folders), None)
-            kept = f"Later processes find them in {folder}" if folder else "No folder can be written to keep them"
+            kept = f"Later ones find them in {folder}" if folder else "No folder can be written to keep them"
             logger.warning(
-                "spacy_crfseq compiles its kernels, which takes up to a minute. %s; NUMBA_CACHE_DIR names another "
-                "folder. To compile ahead of time, run: python -m spacy crfseq warmup --all",
+                "spacy_crfseq compiles the kernels that no earlier command has needed, which takes up to a minute. %s; "
+                "NUMBA_CACHE_DIR names another folder. To compile all, run: python -m spacy crfseq warmup --all",
                 kept,
             )
+
+    @property
+    def seconds(self) -> float:
+        """The time that this process has spent on compiling so far."""
+        return self.duration if self.done else 0.0
 
 
 NOTICE = Notice()

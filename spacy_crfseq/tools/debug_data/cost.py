@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ...kernels._compile import NOTICE
 from ...pipeline.pipeline_training import PipelineTraining
 
 if TYPE_CHECKING:
@@ -55,9 +56,9 @@ class Expense(NamedTuple):
 
 def costs_of(training: PipelineTraining) -> tuple[dict[str, TrainingCost], Expense]:
     """Return the cost of each component, and of the pipeline; the training corpus is encoded."""
-    started = perf_counter()
+    started = _seconds()
     training.encode(postpone=False)
-    encoding = perf_counter() - started
+    encoding = _seconds() - started
     costs = {}
     for name, pipe in training.to_train.items():
         if name not in training.resumed:
@@ -94,6 +95,11 @@ def estimate(objective: Objective, optimizer: Optimizer, theta: Floats) -> Train
     return TrainingCost(iterations, expected is None, _iteration_seconds(objective, optimizer, theta), n, len(theta))
 
 
+def _seconds() -> float:
+    """Return the time without that of compiling, which a later process does not spend."""
+    return perf_counter() - NOTICE.seconds
+
+
 def _part(objective: Objective, size: int) -> Objective:
     n = max(1, objective.n_sequences)
     samples = ((term, max(1, round(size * term.data.n_sequences / n))) for term in objective.terms)
@@ -113,12 +119,12 @@ def _iterations(objective: Objective, optimizer: Optimizer, theta: Floats, limit
 
 
 def _iteration_seconds(objective: Objective, optimizer: Optimizer, theta: Floats) -> float:
-    """Return the seconds of an iteration on all data, excluding one-off work if that is short."""
+    """Return the seconds of an iteration on all data, without one-off work if that is short."""
     state, seconds = optimizer.start(theta.copy()), np.inf
     for _ in range(2):
-        started = perf_counter()
+        started = _seconds()
         report = optimizer.iterate(objective, state)
-        seconds = min(seconds, perf_counter() - started)
+        seconds = min(seconds, _seconds() - started)
         if report.converged or seconds > LONG_ITERATION:
             break
     return float(seconds)

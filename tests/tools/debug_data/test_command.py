@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,9 @@ from spacy_crfseq.pipeline.corpus_reader import read_examples
 from spacy_crfseq.schemes import decode_lenient, find_invalid
 from spacy_crfseq.tools._pages.label_errors import Stretch
 from spacy_crfseq.tools.debug_data import Report, debug_data
+from spacy_crfseq.tools.debug_data import cost as module_of_cost
 from spacy_crfseq.tools.debug_data.corpus import COMPARED, CorpusCounts, count, overlap
-from spacy_crfseq.tools.debug_data.cost import TrainingCost, estimate
+from spacy_crfseq.tools.debug_data.cost import TrainingCost, costs_of, estimate
 from spacy_crfseq.tools.debug_data.features import Component, template_uses
 from spacy_crfseq.tools.debug_data.label_errors import TokensOfFile, context
 from tests.commands import Run, refused, worked
@@ -406,6 +408,18 @@ def trained_on(examples: list[Example], factory: str, optimizer: str) -> tuple[A
         cost = estimate(objective, pipe.method.optimizer, pipe.crf.theta)
         assert np.array_equal(pipe.crf.theta, before)
     return pipe, cost
+
+
+def test_the_time_of_compiling_is_no_cost_of_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(now=0.0, seconds=0.0)
+    monkeypatch.setattr(module_of_cost, "perf_counter", lambda: clock.now)
+    monkeypatch.setattr(module_of_cost, "NOTICE", clock)
+
+    def encode(postpone: bool) -> None:
+        clock.now, clock.seconds = 27.0, 25.0
+
+    _, expense = costs_of(SimpleNamespace(encode=encode, to_train={}, resumed=set()))  # type: ignore[arg-type]
+    assert expense.encoding == 2.0
 
 
 @pytest.mark.parametrize("optimizer", ["AdaGrad", "LBFGS"])
