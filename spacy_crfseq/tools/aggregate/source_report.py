@@ -60,7 +60,7 @@ class SourceRow(NamedTuple):
 class Copies(NamedTuple):
     """Two sources that disagree much less often than if they erred independently.
 
-    tokens, apart (int): At which both vote, and at which they differ.
+    tokens, apart (int): At which both vote, and a third source or a gold label judges them, and at which they differ.
     expected (float): At which they would differ.
     """
 
@@ -72,9 +72,9 @@ class Copies(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"{self.first!r} and {self.second!r} differ at {self.apart:,} of {self.tokens:,} tokens, where "
-            f"{self.expected:,.0f} were expected: one may copy the other, so that their errors count twice. Leave one "
-            "of them out."
+            f"{self.first!r} and {self.second!r} differ at {self.apart:,} of {self.tokens:,} tokens of which other "
+            f"sources or gold labels speak, where {self.expected:,.0f} were expected: one may copy the other, so that "
+            "their errors count twice. Leave one of them out."
         )
 
 
@@ -171,7 +171,8 @@ def find_copies(model: LabelModel, votes: Votes, gold: Ints | None = None) -> li
     """Return the pairs of sources that disagree much less often than their errors let expect, nearest first.
 
     The expectation is that of a model in which sources err independently, given the labels that it infers.  A source
-    that copies another is found as long as others tell the model where both err.
+    that copies another is found as long as others tell where both err: tokens at which no third one votes, and which
+    have no gold label, do not count.
     """
     by_votes = np.argsort(-np.bincount(votes.sources, minlength=len(votes.names)), kind="stable")[:MOST]
     places = np.full(len(votes.names), -1, np.int32)
@@ -194,13 +195,19 @@ def find_copies(model: LabelModel, votes: Votes, gold: Ints | None = None) -> li
 
 
 def _sample(model: LabelModel, votes: Votes, gold: Ints | None) -> Iterator[tuple[NDArray[np.int64], Floats]]:
-    """Yield tokens with several votes and the probabilities of their labels, so few that comparing them is quick."""
+    """Yield tokens of judged pairs and the probabilities of their labels, so few that comparing them is quick.
+
+    Only a third vote or a gold label tells where two votes that agree are wrong.
+    """
     several = np.diff(votes.ptr)
     n_pairs = int((several * (several - 1) // 2).sum())
     every = -(-n_pairs // PAIRS)
     for number, part in enumerate(shards(votes.offsets, votes.n_labels)):
         first, last = votes.offsets[part[0]], votes.offsets[part[1]]
-        tokens = first + np.flatnonzero(several[first:last] > 1)
+        judged = several[first:last] > 2
+        if gold is not None:
+            judged |= (several[first:last] > 1) & (gold[first:last] != MISSING)
+        tokens = first + np.flatnonzero(judged)
         tokens = np.ascontiguousarray(tokens[number % max(1, every) :: max(1, every)])
         if len(tokens):
             shares = model.lattice(votes, gold, part).marginals()

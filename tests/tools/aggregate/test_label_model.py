@@ -327,6 +327,18 @@ def test_two_sources_that_copy_are_named() -> None:
     assert find_copies(learn(independent, IOB2, HiddenMarkov()), independent) == []
 
 
+def test_two_sources_that_agree_are_no_copies_where_nothing_else_judges_them() -> None:
+    """As a model and the labels that it has learned from, on a few texts."""
+    offsets, gold, table = draw(60, [confusion((0.99, 0.95, 0.95)), confusion((0.9, 0.8, 0.8))])
+    spans = np.where(table[0] == 0, ABSTAIN, table[0])
+    votes = votes_of_table(np.stack([spans, table[0]]), offsets, ["llm", "first"], 3)
+    model = learn(votes, IOB2, HiddenMarkov())
+    assert find_copies(model, votes) == []
+    judged = find_copies(model, votes, gold)
+    assert [(pair.first, pair.second) for pair in judged] == [("llm", "first")]
+    assert "of which other sources or gold labels speak" in str(judged[0])
+
+
 @pytest.mark.parametrize("method", MODELS)
 @pytest.mark.parametrize("copied", range(4))
 def test_a_source_that_comes_twice_is_named_and_changes_no_label(method: DawidSkene, copied: int) -> None:
