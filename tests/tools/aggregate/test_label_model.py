@@ -386,6 +386,8 @@ def test_estimates_without_gold_are_near_those_against_gold() -> None:
         (lambda: make_votes([0, 2], [1, 1], [0, 0], [0, 1], ["rules"], 3), "'rules' gives token 1 two labels"),
         (lambda: make_votes([0, 2], [1], [0], [0], ["a", "a"], 3), "Two sources have the name 'a'"),
         (lambda: make_votes([1, 2], [1], [0], [0], ["a"], 3), "Offsets must rise from 0"),
+        (lambda: make_votes([], [], [], [], ["a"], 3), "Offsets must be a list of whole numbers"),
+        (lambda: make_votes([[0, 1]], [0], [0], [0], ["a"], 3), "Offsets must be a list of whole numbers"),
         (lambda: votes_of_table([[0, 1]], [0, 3], ["a"], 3), "Offsets must rise from 0 to the number of tokens, 2"),
         (lambda: votes_of_table([[0, 1]], [0, 2], ["a", "b"], 3), "a row for each of 2 sources"),
         (

@@ -77,7 +77,8 @@ def repeated(rows: list[list[int]], words: str, **settings: Any) -> list[str]:
     """Return the sources and words of votes that repeat a decision."""
     table, knows = np.array(rows), settings.pop("knows", None)
     votes = votes_of_table(table, [0, table.shape[1]], ["model", "list", "rule"][: len(rows)], 3, knows)
-    dropped = votes.repeated(words.split(), OUTSIDE, settings.pop("begins", ~OUTSIDE), **settings)
+    outside = settings.pop("outside", OUTSIDE)
+    dropped = votes.repeated(words.split(), outside, settings.pop("begins", ~outside), **settings)
     assert votes.without(dropped).n_tokens == votes.n_tokens
     where = zip(votes.sources[dropped].tolist(), votes.tokens[dropped].tolist(), strict=True)
     return sorted({f"{votes.names[source]} {words.split()[token]}" for source, token in where})
@@ -92,6 +93,9 @@ def test_labels_that_a_list_gives_a_word_again_and_again_against_others_are_one_
     assert repeated([model, [1, 0] * 20], words) == []  # it speaks of all words, as models do
     assert repeated([model, lists, [2, ABSTAIN] * 20], words) == []  # a rule says a span, too
     assert repeated([model, [1, 1] * 10 + [2, 1] * 10], words) == ["list El"]
+    sixth, quarter = ([0] * n + [2] * (12 - n) for n in (10, 9))  # a sixth and a quarter are spans to the model, too
+    assert repeated([sixth, [1] * 12], "El " * 12) == ["list El"]
+    assert repeated([quarter, [1] * 12], "El " * 12) == []
     assert repeated([[0, 0] * 20, lists], words, knows=[[True, False, True], [True] * 3]) == []  # without the label
 
 
@@ -109,6 +113,8 @@ def test_gold_labels_say_whether_a_list_is_right(true: int, expected: list[str])
     gold = np.array([true] * 20, np.int32)
     assert repeated([[0] * 20, [1] * 20], "El " * 20, gold=gold) == expected
     assert repeated([[ABSTAIN] * 20, [1] * 20], "El " * 20, gold=gold) == expected
+    last = {"gold": (gold == 0).astype(np.int32), "outside": np.array([False, True, False])}
+    assert repeated([[1] * 20, [0] * 20], "El " * 20, **last) == expected
 
 
 def test_votes_of_no_token_and_of_no_source_repeat_nothing() -> None:
