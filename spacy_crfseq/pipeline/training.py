@@ -22,7 +22,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from hashlib import blake2b
 from itertools import chain, islice
 from typing import Any
 
@@ -36,11 +35,10 @@ from ..errors import DataError
 from ..features.encoder import FrozenEncoder
 from ..features.protocol import LabelAttributes
 from ..features.template_file import TemplateFile
-from ..model import LinearChainCRF
 from ..optimizers.online import seeded
-from ..schemes import OUTSIDE, TagTable
-from ..training.checkpoint import Checkpoint
-from ..training.compatibility import is_local, is_unlabelled
+from ..schemes import TagTable
+from ..training.checkpoint import Checkpoint, facts_of
+from ..training.compatibility import is_local
 from ..training.dataset import Dataset
 from ..training.fit import FitResult, Progress, RunState
 from ..training.fit import fit as minimise
@@ -72,6 +70,7 @@ from .start_from import carry_over, check_source, label_factors
 from .steps import Run
 from .terms import Texts, find_texts
 from .training_set import TrainingSet, check_weights, collect, encode_term
+from .training_warnings import warn_of_misfits, warn_of_missing_columns, warn_of_no_outside
 from .white_space import is_space
 
 N_SAMPLE = 10
@@ -202,7 +201,7 @@ class Training:
         if plan.remote is not None:
             tags = plan.remote.encode(model, nlp, examples, plan.annotators, plan.report)
             model.set_tags(self._choose_tags(tags.corpus, tags.terms.values(), labels))
-            _warn(model, (), nlp)
+            warn_of_misfits(model, (), nlp)
             plan.remote.start(model)
         else:
             first, held_out = self._learn_first(None if made_up else get_examples, labels)
@@ -227,11 +226,11 @@ class Training:
         """Return texts with the tags of the model to be; arguments and errors as of `_choose_tags`."""
         tags_of_terms = [corpus.tags for corpus in texts.terms.values()]
         texts = texts._replace(tags=self._choose_tags(texts.corpus.tags, tags_of_terms, labels, made_up))
-        _warn(self.model, texts.corpus.absent, nlp)
+        warn_of_misfits(self.model, texts.corpus.absent, nlp)
         if said := alike_message(self.model.annotation.public_labels(texts.tags)):
             util.logger.warning("[%s] %s", self.model.name, said[0].upper() + said[1:])
         if self.plan.source is None:
-            _warn_of_no_outside(self.model, [texts.corpus.tags, *tags_of_terms], texts.corpus.data)
+            warn_of_no_outside(self.model, [texts.corpus.tags, *tags_of_terms], texts.corpus.data)
         return texts
 
     def _choose_tags(
@@ -538,7 +537,7 @@ class Training:
         Errors as of `Checkpoint.begin`.
         """
         crf, remote = self.model.trained()[0], self.plan.remote
-        facts = {**_facts(crf, objective), **({} if remote is None else remote.facts())}
+        facts = {**facts_of(crf, objective), **({} if remote is None else remote.facts())}
         start = partial(optimizer.start, crf.theta)
         result, begun = checkpoint.begin(self.model.name, facts, crf.theta, start, objective.blocks)
         if result is not None:
@@ -625,7 +624,7 @@ class Training:
             raise DataError(f"Component {model.name!r}: give examples to fit, or call initialize just before.")
         if model.method.terms:
             self.complete_terms()
-            _warn_of_missing_columns(model, self.terms)
+            warn_of_missing_columns(model, self.terms)
         self.plan = self.plan._replace(streamed=False)
         return objective_of(model, [corpus_term(model, self.corpus.data), *further_terms(model, self.terms)])
 
@@ -680,7 +679,7 @@ class Training:
             self.run = Run(model, own, corpus, terms, self.optimizer(), streamed=self.plan.streamed)
             model.follow(self.run)
         if corpus is not None:
-            _warn_of_missing_columns(model, terms)
+            warn_of_missing_columns(model, terms)
             if model.networks:
                 self.run.begin_without_networks(corpus.data)
             self.corpus = None
@@ -704,61 +703,3 @@ class Training:
         restart (bool): See `Run.figures`.
         """
         return None if self.run is None else self.run.figures(restart=restart)
-
-
-def _warn(model: DocModel, absent: Sequence[str], nlp: Language | None) -> None:
-    """Warn of columns, scores and losses that do not fit the training."""
-    name, key, terms = model.name, model.annotation.score_name, model.method.each_term(model.name)
-    if absent:
-        util.logger.info(
-            "[%s] No training example has %s set on input: features of it work only where components named in "
-            "annotating_components set it, or the corpus reader gives it.",
-            name, ", ".join(absent),
-        )  # fmt: skip
-    weighted = nlp is None or key in ("tag_acc", "spans_chunks_f", "ents_f")  # spaCy has them from the factories
-    if nlp is not None and not weighted and not (nlp.config.get("training") or {}).get("score_weights", {}).get(key):
-        util.logger.warning(
-            "[%s] [training.score_weights] gives no weight to %s, the score of this component: "
-            "set it, or the best model cannot be selected.",
-            name, key,
-        )  # fmt: skip
-    if all(map(is_unlabelled, [model.method.loss, *(term.loss for term in terms.values())])):
-        util.logger.warning("[%s] No loss of the objective learns from gold labels; was a term meant?", name)
-
-
-def _warn_of_no_outside(model: DocModel, tags: Iterable[Sequence[str]], corpus: Dataset) -> None:
-    """Warn of texts in which only spans are known, given the tags of all corpora and the training corpus."""
-    if model.annotation.scheme is not None and not any(OUTSIDE in of for of in tags) and (corpus.gold < 0).any():
-        util.logger.warning(
-            "[%s] No token of the training texts is known to be outside of spans: the model learns to find them "
-            "everywhere. Add texts whose rest is known.",
-            model.name,
-        )
-
-
-def _warn_of_missing_columns(model: DocModel, terms: Mapping[str, EncodedCorpus]) -> None:
-    """Warn of terms whose texts lack columns that features read."""
-    for name, texts in terms.items():
-        if texts.unset:
-            util.logger.warning(
-                "[%s] The texts of the term %s have no %s, which features read. Give texts that have it, or list "
-                "the component that sets it in annotating_components: 'crfseq fit' applies it when it is trained, "
-                "'spacy train' only if it is frozen.",
-                model.name, name, ", ".join(texts.unset),
-            )  # fmt: skip
-
-
-def _facts(crf: LinearChainCRF, objective: Objective) -> dict[str, str]:
-    """Return the facts that must be the same where a run continues from a checkpoint."""
-    gold, keys = blake2b(digest_size=16), blake2b(digest_size=16)
-    for term in objective.terms:
-        gold.update(term.data.gold.data)
-    for block in crf.keys:
-        keys.update(block.data)
-    return {
-        "the number of sequences": f"{objective.n_total:,}",
-        "labels": ", ".join(crf.labels),
-        "the number of parameters": f"{crf.theta.size:,} ({crf.theta.dtype})",
-        "the hash of features": keys.hexdigest(),
-        "the hash of gold labels": gold.hexdigest(),
-    }

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import srsly
 from srsly.msgpack import Packer
@@ -24,6 +24,10 @@ from ..files import collecting, replacing
 from ..optimizers.states import plain, restored
 from ..types import NO_REPORT, Floats, Resumable, RowBlock
 from .fit import FitResult, Progress, RunState
+
+if TYPE_CHECKING:
+    from ..model import LinearChainCRF
+    from .objective import Objective
 
 FORMAT = "spacy_crfseq checkpoint 3"
 SHARE = 0.05
@@ -159,6 +163,22 @@ class Checkpoint:
             os.fsync(file.fileno())
         self._last = perf_counter()
         self._cost = self._last - started
+
+
+def facts_of(crf: LinearChainCRF, objective: Objective) -> dict[str, str]:
+    """Return the facts that must be the same where a run continues from a checkpoint."""
+    gold, keys = blake2b(digest_size=16), blake2b(digest_size=16)
+    for term in objective.terms:
+        gold.update(term.data.gold.data)
+    for block in crf.keys:
+        keys.update(block.data)
+    return {
+        "the number of sequences": f"{objective.n_total:,}",
+        "labels": ", ".join(crf.labels),
+        "the number of parameters": f"{crf.theta.size:,} ({crf.theta.dtype})",
+        "the hash of features": keys.hexdigest(),
+        "the hash of gold labels": gold.hexdigest(),
+    }
 
 
 def _stored(content: Content, run: RunState) -> dict[str, Any]:
