@@ -276,8 +276,8 @@ class ColumnWriter:
 
 def _recoded(tags: Sequence[str], scheme: str) -> list[str]:
     """Return IOB2 tags of a sentence in another scheme."""
-    known = [OUTSIDE if tag in (MISSING_ENTITY, EMPTY) else tag for tag in tags]
-    new = encode(decode_lenient(known), len(tags), scheme)
+    plain = [OUTSIDE if tag in (MISSING_ENTITY, EMPTY) else tag for tag in tags]
+    new = encode(decode_lenient(plain), len(tags), scheme)
     return [tag if tag in (MISSING_ENTITY, EMPTY) else other for tag, other in zip(tags, new, strict=True)]
 
 
