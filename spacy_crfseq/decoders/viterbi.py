@@ -26,8 +26,8 @@ def check_possible(scores: NDArray[np.float64], first: int = 0) -> None:
 def best_labels(scores: Scores, offsets: Offsets) -> Ints:
     """Return the best labels [T] of sequences whose scores are as kernels take them; DataError if there are none."""
     labels, best = np.zeros(len(scores.emissions), np.int32), np.empty(len(offsets) - 1)
-    kernels.paths.best_paths((*scores,), offsets, labels, best)
-    check_possible(best)
+    if not kernels.paths.best_paths((*scores,), offsets, labels, best):
+        check_possible(best)
     return labels
 
 

@@ -8,7 +8,8 @@ saves the L x L comparisons with an index.
 Most labels are no predecessor of any best path: label i cannot be where ``best(i) + transitions(i, j)`` is less than
 ``best(m) + transitions(m, j)`` for every j, m being the best label so far.  That is so if ``best(m) - best(i)`` is more
 than ``max_j (transitions(i, j) - transitions(m, j))``, which does not depend on the position.  A few labels are left of
-many, and the result is the same.
+many, and the result is the same.  These bounds take as long as several tokens, so they are computed for an m that is
+the best label several times.
 
 The k best: on the way back from the scores of the best path to each label, the paths are met one after another, best
 first: the tree-trellis search of Soong & Huang (1991), on the partition of the paths that Lawler (1972) and Nilsson &
@@ -40,15 +41,17 @@ NO_LABEL = -1
 """The label of a path that does not exist."""
 GROUP = 4
 """Labels whose steps are compared at a time."""
+PAYS = 4
+"""Tokens with the same best label from which its bounds save more time than they take."""
 SAFETY = 1e-6
 """Relative; far above the rounding error of a difference of two scores."""
 
 
 @light()
-def best_paths(scores: PlainScores, offsets: Offsets, labels: Ints, best_scores: Floats) -> None:
+def best_paths(scores: PlainScores, offsets: Offsets, labels: Ints, best_scores: Floats) -> bool:
     """Write the best labels [T] and each best path's score [N] (float64, minus infinity where no path is allowed).
 
-    Scores of minus infinity forbid a label or a step.
+    Scores of minus infinity forbid a label or a step.  Return whether a path is allowed in every sequence.
     """
     emissions, transitions, _, _ = scores
     n = emissions.shape[1]
@@ -57,40 +60,45 @@ def best_paths(scores: PlainScores, offsets: Offsets, labels: Ints, best_scores:
     dtype = emissions.dtype
     best, reached = np.empty((length, padded), dtype), np.empty((length, padded), dtype)
     steps, back = np.empty((n, padded), dtype), np.empty((n, padded), dtype)
-    bounds = np.empty((n, n), dtype)
+    bounds, met, possible = np.empty((n, n), dtype), np.zeros(n, np.int64), True
     rows, lanes = np.empty((3, padded), dtype), np.empty(LANES, dtype)
     previous = np.empty(n + GROUP, np.int64)
     for i in range(n + GROUP):
         previous[i] = i
+    # shared steps, and, where there are as many tokens as labels, the label that comes second first
     shared = transitions.shape[0] == 1
+    turned = shared and emissions.shape[0] >= n
     for i in range(n):
-        bounds[i, 0] = np.nan
-        for k in range(padded):
-            inside = shared and k < n
-            steps[i, k] = transitions[0, i, k] if inside else -np.inf
-            back[i, k] = transitions[0, k, i] if inside else -np.inf
+        for k in range(n if shared else 0):
+            steps[i, k] = transitions[0, i, k]
+        for k in range(n if shared else 0, padded):
+            steps[i, k] = -np.inf
+        for k in range(n if turned else 0):
+            back[i, k] = transitions[0, k, i]
     for s in range(offsets.shape[0] - 1):
         b, e = offsets[s], offsets[s + 1]
         best_scores[s] = 0
         if e > b:
-            taken_out = _best_scores(scores, b, e, best, reached, (steps, bounds, previous, rows, lanes))
-            best_scores[s] = taken_out + _trace_back(scores, b, e, best, reached, back, labels)
+            taken_out = _best_scores(scores, b, e, best, reached, (steps, bounds, met, previous, rows, lanes))
+            best_scores[s] = taken_out + _trace_back(scores, b, e, best, reached, turned, back, labels)
+            possible &= best_scores[s] != -np.inf
+    return possible
 
 
 @internal
 def _best_scores(
     scores: PlainScores, b: int, e: int, best: Floats, reached: Floats,
-    room: tuple[Floats, Floats, Offsets, Floats, Floats],
+    room: tuple[Floats, Floats, Offsets, Offsets, Floats, Floats],
 ) -> float:  # fmt: skip
     """Fill best [*, P] for the sequence of the tokens b..e-1; return what was taken out of its scores, in float64.
 
     reached [*, P] receives each label's score without its own emission, from which the way back is found.  Of room,
-    steps [L, P] holds shared transitions; for per-position ones it is work space.  bounds [L, L] is filled as it is
-    needed: not a number in column 0 means that a row has not been.  previous [L + GROUP] holds 0, 1, 2, ... where
-    transitions are per position.  rows [3, P] and lanes are work space.
+    steps [L, P] holds shared transitions; for per-position ones it is work space.  met [L] counts the tokens with each
+    best label; bounds [L, L] has rows for labels that were met `PAYS` times.  previous [L + GROUP] holds 0, 1, 2, ...
+    where transitions are per position.  rows [3, P] and lanes are work space.
     """
     # one long function: parts that take these arrays at each token would count references to them
-    (emissions, transitions, start, _), (steps, bounds, previous, rows, lanes) = scores, room
+    (emissions, transitions, start, _), (steps, bounds, met, previous, rows, lanes) = scores, room
     n = emissions.shape[1]
     padded = best.shape[1]
     shared = transitions.shape[0] == 1
@@ -109,13 +117,14 @@ def _best_scores(
                 current[k] = -np.inf
             m = n
             if shared:
-                if np.isnan(bounds[top, 0]):
+                met[top] += 1
+                if met[top] == PAYS:
                     _fill_bounds(steps, top, bounds, rows[2], lanes)
                 # only labels whose score reaches its bound can be on a best path
-                m = 0
+                m, bounded = 0, met[top] >= PAYS
                 for i in range(n):
                     previous[m] = i
-                    m += before[i] >= bounds[top, i]
+                    m += not bounded or before[i] >= bounds[top, i]
                 for i in range(m, m + GROUP - 1):
                     previous[i] = previous[max(m - 1, 0)]
             else:
@@ -181,11 +190,11 @@ def _first_largest(values: Floats, lanes: Floats) -> int:
 
 @internal
 def _trace_back(
-    scores: PlainScores, b: int, e: int, best: Floats, reached: Floats, back: Floats, labels: Ints
+    scores: PlainScores, b: int, e: int, best: Floats, reached: Floats, turned: bool, back: Floats, labels: Ints
 ) -> float:
     """Write the best labels of the tokens b..e-1, last one first; return the score of the last.
 
-    back [L, P] holds shared transitions, the label that comes second first.
+    back [L, P] holds shared transitions, the label that comes second first, if these are turned.
     """
     _, transitions, _, end = scores
     n, shared = end.shape[0], transitions.shape[0] == 1
@@ -199,11 +208,12 @@ def _trace_back(
     for t in range(last, 0, -1):
         wanted = reached[t, label]
         before = 0
-        if shared:
+        if turned:
             while before < n - 1 and best[t - 1, before] + back[label, before] != wanted:
                 before += 1
         else:
-            while before < n - 1 and best[t - 1, before] + transitions[b + t, before, label] != wanted:
+            place = 0 if shared else b + t
+            while before < n - 1 and best[t - 1, before] + transitions[place, before, label] != wanted:
                 before += 1
         label = before
         labels[b + t - 1] = label

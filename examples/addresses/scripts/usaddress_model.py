@@ -3,9 +3,9 @@
     python scripts/usaddress_model.py addresses.txt parsed.tsv
 
 Words and labels are those of `usaddress.parse`.  The features of usaddress are those of a word and its two neighbours,
-so each distinct word has three rows of scores: as itself, as the word before and as the word after.  The scores of an
-address are sums of such rows, and `spacy_crfseq.Chain` finds the best labels, or the probability of each.  A single
-address needs none of the arrays that tell many apart.
+so each distinct word has rows of scores: as itself, as the word before and as the word after, and as these where it is
+the first or the last word.  The scores of an address are sums of such rows, and `spacy_crfseq.Chain` finds the best
+labels, or the probability of each.  A single address needs none of the arrays that tell many apart.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ PLACES = ("", "previous:", "next:")
 """What the names of features of a word, of the one before and of the one after begin with."""
 OF_ENDS = "address.start", "address.end", "previous:address.start", "next:address.end"
 """Features of the first and of the last word, and of their neighbours."""
+ROWS, AT_END = 5, 2
+"""Rows of a word, and how far behind those of a neighbour those are of the first or last word as a neighbour."""
 
 
 class Parser:
@@ -57,10 +59,12 @@ class Parser:
         self._rows = {name: number for number, name in enumerate(model.attributes.names)}
         self._weights = np.zeros((len(self._rows) + 1, len(self.labels)))  # the last row is of unknown features
         self._weights[model.attributes.rows, model.attributes.columns] = model.attributes.values
-        self._of_ends = [self._weights[self._rows.get(name, -1)] for name in OF_ENDS]
+        first, last, *self._of_neighbours = (self._weights[[self._rows.get(name, -1)]] for name in OF_ENDS)
         self._numbers: dict[str, int] = {}
-        self._scores = Growable(np.float64, len(self.labels))  # rows of a word, one for each of `PLACES`
-        self._scores.resize(len(PLACES))  # beyond the ends of an address
+        self._scores = Growable(
+            np.float64, len(self.labels)
+        )  # rows of a word: as itself, before another, after another
+        self._scores.append(np.concatenate([0 * first, first, last, 0 * first, 0 * first]))  # beyond the ends
         self._pieces, self._words_of = _Pieces(self._number), dict[str, tuple[list[str], list[int]]]()
         steps, nothing = np.ascontiguousarray(self._transitions, np.float64), np.zeros(len(self.labels))
         self._shared = steps[None], nothing, nothing
@@ -76,13 +80,10 @@ class Parser:
         if not words:
             return []
         before, after = [1, *[row + 1 for row in here[:-1]]], [*[row + 2 for row in here[1:]], 2]
-        emissions = np.add.reduce(self._scores.room.take([here, before, after], axis=0), axis=0)
-        first, last, second, last_but_one = self._of_ends
-        emissions[0] += first
-        emissions[-1] += last
         if len(here) > 1:
-            emissions[1] += second
-            emissions[-2] += last_but_one
+            before[1] += AT_END
+            after[-2] += AT_END
+        emissions = np.add.reduce(self._scores.room.take([here, before, after], axis=0), axis=0)
         best = best_labels(Scores(emissions, *self._shared), np.array([0, len(here)]))
         return list(zip(words, map(self.labels.__getitem__, best.tolist()), strict=True))
 
@@ -108,34 +109,36 @@ class Parser:
     def _emissions(self, numbers: Table, offsets: Table) -> Table:
         """Return the scores [T, L] of the labels of words, given their numbers [T] and the ends of addresses."""
         begins, lasts = (bounds[np.diff(offsets) > 0] for bounds in (offsets[:-1], offsets[1:] - 1))
-        here = len(PLACES) * numbers
+        here = ROWS * numbers
         before, after = np.append(0, here[:-1]), np.append(here[1:], 0)
         before[begins] = after[lasts] = 0
         before += 1
         after += 2
+        several = lasts > begins
+        before[begins[several] + 1] += AT_END
+        after[lasts[several] - 1] += AT_END
         emissions = self._scores.array.take(here, axis=0)
         emissions += self._scores.array.take(before, axis=0)
         emissions += self._scores.array.take(after, axis=0)
-        several = lasts > begins
-        places = begins, lasts, begins[several] + 1, lasts[several] - 1
-        for weights, at in zip(self._of_ends, places, strict=True):
-            emissions[at] += weights
         return emissions
 
     def _number(self, word: str) -> int:
         """Return the number of a word, whose features are computed when it is met."""
         number = self._numbers.setdefault(word, len(self._numbers) + 1)
-        if number * len(PLACES) == self._scores.size:
+        if number * ROWS == self._scores.size:
             features = [attribute_of(entry) for entry in entries_in(token_features(word))]
             values = np.array([[value for _, value in features]])
-            for prefix in PLACES:
-                self._scores.append(values @ self._weights[[self._rows.get(prefix + name, -1) for name, _ in features]])
+            here, before, after = (
+                values @ self._weights[[self._rows.get(prefix + name, -1) for name, _ in features]] for prefix in PLACES
+            )
+            at_ends = before + self._of_neighbours[0], after + self._of_neighbours[1]
+            self._scores.append(np.concatenate([here, before, after, *at_ends]))
         return number
 
     def _met(self, piece: str) -> tuple[list[str], list[int]]:
         """Note and return the words of a piece of an address, and the first row of each."""
         words = words_in(piece)
-        self._words_of[piece] = words, [len(PLACES) * self._number(word) for word in words]
+        self._words_of[piece] = words, [ROWS * self._number(word) for word in words]
         return self._words_of[piece]
 
 
