@@ -1,5 +1,6 @@
 """The script that shows the size of each room counts code without prose (`scripts/structure.py`)."""
 
+import re
 import subprocess
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
@@ -33,3 +34,10 @@ def test_all_files_of_the_package_are_in_a_room(structure: ModuleType) -> None:
     assert sum(size.files for size in structure.rooms().values()) == len(list(structure.PACKAGE.rglob("*.py")))
     done = subprocess.run([sys.executable, SCRIPT], capture_output=True, text=True, check=True)
     assert all(room in done.stdout for room in ("kernels", "tools/annotate", "papers/boosting", "package", "tests"))
+
+
+def test_the_page_on_the_design_tells_the_size_of_what_to_read_first(structure: ModuleType) -> None:
+    sizes = re.search(r"some ([\d,]+) lines of code, ([\d,]+) with\s", structure.DESIGN.read_text("utf8"))
+    assert sizes is not None
+    told, counted = (int(size.replace(",", "")) for size in sizes.groups()), structure.read_first()[1:]
+    assert all(abs(shown / size - 1) < 0.05 for shown, size in zip(told, counted, strict=True))
