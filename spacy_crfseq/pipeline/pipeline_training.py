@@ -25,7 +25,7 @@ from ..prf import SEQUENCES, finite
 from ..types import BY_OPTIMIZER, Schedule
 from .configs import load_config, naming_block, pipelines_in
 from .corpus import Corpus
-from .scorers import check_score_weights, scores_alone
+from .scorers import lacking_scores, scores_alone
 from .spacy_train import Calibrate
 from .terms import check_texts, reader_of
 
@@ -399,6 +399,7 @@ def set_up_from(config: Config, say: Say = log) -> PipelineTraining:
     resumed = set(util.get_sourced_components(config)).intersection(to_train)
     with naming_block(config):
         (read, portions), (read_dev, dev_portions) = _corpora(nlp, filled, settings)
+        _check_score_weights(nlp, config, settings, next(iter(read())), say)
         for pipe in to_train.values():
             check_texts(pipe.doc_model, nlp)
     last = max(nlp.pipe_names.index(name) for name in to_train)
@@ -447,19 +448,31 @@ def _corpora(nlp: Language, config: Any, settings: dict[str, Any]) -> tuple[_Rea
     """Return functions that read the training and the dev corpus.
 
     There are no dev examples if the config has no dev path: their reader could not be created.
-    RAISES CrfError: If the first training document cannot be read, or has no score with a weight in the config.
+    RAISES CrfError: If the first training document cannot be read.
     """
     name, dev = settings["train_corpus"], settings["dev_corpus"]
     reader = reader_of("[training] train_corpus", name, nlp)
     read = partial(getattr(reader, "stream", reader), nlp)  # calling the package's readers would keep the examples
-    example = next(iter(read()), None)
-    if example is None:
+    if next(iter(read()), None) is None:
         raise DataError(f"[{name}] holds no documents. Check its path, --paths.train.")
-    check_score_weights(nlp, settings["score_weights"], example)
     if not _has_path(config, dev):
         return (read, _portions(reader, nlp)), (list[Any], None)
     dev_reader = reader_of("[training] dev_corpus", dev, nlp)
     return (read, _portions(reader, nlp)), (partial(dev_reader, nlp), _portions(dev_reader, nlp))
+
+
+def _check_score_weights(nlp: Language, config: Config, settings: dict[str, Any], example: Example, say: Say) -> None:
+    """Name weights of scores that the pipeline lacks, given a text of the training corpus.
+
+    They count 0 if they may be those of components that are left out of ``[nlp] pipeline``.
+    RAISES ConfigError: If no component is left out.
+    """
+    lacking = lacking_scores(nlp, settings["score_weights"], example)
+    if lacking and not config.get("components", {}).keys() <= set(nlp.component_names):
+        say("warn", f"[training.score_weights] {', '.join(lacking)}: the pipeline has no such scores.")
+    elif lacking:
+        name, advice = next(iter(lacking.items()))
+        raise ConfigError(f"[training.score_weights] {name}: the pipeline has no such score. {advice}")
 
 
 def _portions(reader: Any, nlp: Language) -> Callable[..., Any] | None:

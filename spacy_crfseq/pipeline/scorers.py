@@ -16,7 +16,7 @@ from spacy.scorer import MISSING_VALUES, Scorer, get_ner_prf
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from ..errors import ConfigError, suggest
+from ..errors import suggest
 from ..prf import SEQUENCES
 
 
@@ -67,21 +67,17 @@ def chunker_score(examples: Iterable[Example], *, spans_key: str = "chunks", **k
     return {**scores, f"{prefix}{spans_key}_{SEQUENCES}": _of_sequences(examples, labels)}
 
 
-def check_score_weights(nlp: Language, weights: Mapping[str, float | None], example: Example) -> None:
-    """Check that a pipeline has the scores that have a weight in its config; any gold text shows their names.
+def lacking_scores(nlp: Language, weights: Mapping[str, float | None], example: Example) -> dict[str, str]:
+    """Return the scores that have a weight in a config but not in its pipeline, and which there are.
 
-    RAISES ConfigError: Naming one that it does not have, and the one that it is near.
+    example (Example): Of any gold text, whose scores show their names.
     """
     weighted = [name for name, weight in weights.items() if weight]
     if not weighted:
-        return
+        return {}
     scores = {"speed": 0.0, **Scorer(nlp).score([Example(example.reference, example.reference)])}
-    for name in weighted:
-        if name not in scores:
-            numbers = [other for other, value in scores.items() if not isinstance(value, Mapping)]
-            raise ConfigError(
-                f"[training.score_weights] {name}: the pipeline has no such score. {suggest(name, numbers)}"
-            )
+    numbers = [name for name, value in scores.items() if not isinstance(value, Mapping)]
+    return {name: suggest(name, numbers) for name in weighted if name not in scores}
 
 
 def _of_sequences(examples: Iterable[Example], labels: Callable[[Doc], Any]) -> float | None:

@@ -182,6 +182,13 @@ def test_a_weight_for_a_score_that_the_pipeline_lacks_is_refused_before_training
         assert "Reading and encoding" not in result.output
 
 
+def test_weights_for_scores_of_components_that_are_left_out_are_named_before_training(fit_on: Run) -> None:
+    args = ["--nlp.pipeline", '["crf_tagger"]', "--training.score_weights", '{"tag_acc": 0.5, "ents_f": 0.5}']
+    output = worked(fit_on("crf_tagger", "crf_ner", args=args)).output
+    notice = output.index("[training.score_weights] ents_f: the pipeline has no such scores.")
+    assert notice < output.index("Reading and encoding")
+
+
 def test_overrides_reach_the_config(fit_on: Run, optimizers: Any, tmp_path: Path) -> None:
     args = ["--components.crf_ner.scheme=IOB2", "--components.crf_ner.min_count", "2", "--evaluate-every", "3"]
     args += ["--components.crf_ner.optimizer.max_iterations", "4"]
