@@ -245,7 +245,7 @@ def _first_lines(path: Path) -> tuple[list[str], str] | None:
     try:
         for name in resolve(path):
             with name.open("rb") as file:
-                raw += islice(file, LINES - len(raw))
+                raw += islice(file, max(0, LINES - len(raw)))
             if raw and not raw[-1].endswith(b"\n"):
                 raw[-1] += b"\n"
             raw += [b"\n"]

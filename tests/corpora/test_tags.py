@@ -6,7 +6,7 @@ import pytest
 
 from spacy_crfseq.corpora.columns import read_columns
 from spacy_crfseq.corpora.crfsuite import read_crfsuite
-from spacy_crfseq.corpora.guessing import find_layout, guess
+from spacy_crfseq.corpora.guessing import LINES, find_layout, guess
 from spacy_crfseq.corpora.layouts import PRESETS, Asked, read_layout
 from spacy_crfseq.corpora.tags import UNNAMED, find_scheme
 from spacy_crfseq.errors import ConfigError, DataError, FormatError
@@ -49,6 +49,12 @@ def test_a_scheme_is_found_from_the_tags_however_they_are_written(
     # where every tag is in IOB1, any tag of IOB2 means the same
     assert layout.scheme == scheme or {layout.scheme, scheme} == {"IOB1", "IOB2"}
     assert [decode_lenient(s.columns["ent"]) for s in read_layout(path, layout)][:3] == expected(form)
+
+
+def test_the_layout_of_several_files_is_that_of_the_first_lines_of_all(tmp_path: Path) -> None:
+    for name in ("a.conll", "b.conll"):
+        (tmp_path / name).write_text(corpus("BILUO", "before", copies=LINES // 10), encoding="utf8")
+    assert find_layout(tmp_path, Asked(columns="word,ent")).layout.scheme == "BILUO"
 
 
 @pytest.mark.parametrize("name", [*SPAN_SCHEMES, "BIO", "bioes", "bilou", "Bmeso"])
