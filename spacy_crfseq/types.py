@@ -528,10 +528,12 @@ class Schedule(NamedTuple):
     evaluate_every (int | None): Iterations between two scores; None for 1 with an online optimizer, 10 with another.
     patience (int | None): Scores without a gain before the run stops; 0 never stops it, None means `ONLINE_PATIENCE`
         with an online optimizer, 0 with another.
+    iterations (int | None): Iterations after which the run stops in any case; None for no such limit.
     """
 
     evaluate_every: int | None = None
     patience: int | None = None
+    iterations: int | None = None
 
     def filled(self, optimizer: Optimizer) -> tuple[int, int]:
         """Return both numbers, those of an optimizer in the place of None."""

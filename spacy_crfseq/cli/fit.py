@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from contextlib import closing, nullcontext
 from functools import partial
@@ -19,7 +20,18 @@ from ..errors import ClusterError, ConfigError, CrfError
 from ..pipeline.clusters import Cluster, Workers, connected
 from ..pipeline.configs import load_config
 from ..pipeline.cross_validation import Fold, each_fold
-from ..pipeline.pipeline_training import BEST, CHECKPOINT, LAST, LOG, Outcome, PipelineTraining, set_up
+from ..pipeline.pipeline_training import (
+    BEST,
+    CHECKPOINT,
+    LAST,
+    LOG,
+    REFIT,
+    Outcome,
+    PipelineTraining,
+    TrainingResults,
+    set_up,
+)
+from ..pipeline.refit import refit as train_on_both
 from ..pipeline.select import start_from
 from ..types import BY_OPTIMIZER, Schedule
 from . import options
@@ -34,6 +46,8 @@ COMPARED, PARAGRAPH = 100 << 20, 60
 """Bytes of files that are compared, at most, and of their paragraphs, at least: short sentences occur twice."""
 CHECKPOINT_EVERY = 30.0
 """Seconds between two checkpoints, at least."""
+MODELS = BEST, LAST, REFIT
+"""Pipelines that a run may write."""
 STOPPING = {f"training.{name}" for name in ("max_epochs", "max_steps", "patience", "eval_frequency")}
 
 
@@ -47,6 +61,7 @@ def fit(
     start: str | None = None,
     workers: Workers | None = None,
     resume: bool = False,
+    refit: bool = False,
 ) -> Outcome:
     """Train the CRFs of a config and save the pipeline.
 
@@ -55,10 +70,13 @@ def fit(
     start (str | None): A trained pipeline, from whose components of the same names training continues.
     workers (Workers | None): The workers of a cluster, which train; None for this process.
     resume (bool): Continue from the checkpoint in the folder.
+    refit (bool): Train a third model on the training and the dev corpus, see `pipeline.refit`.
     RAISES CrfError: If the config, the corpus or the combination of components cannot be trained.
     """
     if workers is not None and start is not None:
         raise ConfigError("--dask trains from scratch. Leave --from out, or --dask.")
+    if workers is not None and refit:
+        raise ConfigError("--refit trains in this process. Leave it out, or --dask.")
     if resume and not (output / CHECKPOINT).exists():
         if (output / LAST).exists():
             raise ConfigError(
@@ -67,10 +85,14 @@ def fit(
             )
         _open_checkpoint(output / CHECKPOINT)
     with nullcontext() if workers is None else connected(workers.where) as cluster:
-        training = set_up(config_path, output, overrides or {}, (BEST, LAST), force, say, _files_of(output))
+        training = set_up(config_path, output, overrides or {}, MODELS, force, say, _files_of(output))
+        if refit:
+            training.refuse_trained("--refit")
         if start is not None:
             _begin_with(training, start, output, force)
         if learned := overlaps(training.nlp.config.interpolate()):
+            if refit:
+                raise ConfigError("--refit trains on the dev corpus, too, but most of it is in the training corpus.")
             printer().warn(
                 "Most sentences of the dev corpus are in the training corpus, too: its scores will be too good, and "
                 "probabilities are not calibrated on it."
@@ -84,6 +106,11 @@ def fit(
         with locked_folder(output):  # before the corpus is read, which takes long
             try:
                 if not training.has_dev():
+                    if refit:
+                        raise ConfigError(
+                            "--refit trains on the dev corpus, too, once that has chosen the number of iterations, "
+                            "but there is none. Give --paths.dev, or leave --refit out."
+                        )
                     say("warn", "No dev corpus: training without scores; model-best will equal model-last")
                     training.without_dev()
                 training.encode()
@@ -98,7 +125,9 @@ def fit(
                     raise ClusterError(f"{error} Give the command again with --resume to go on from here.") from error
             outcome = training.save_models(trained, output)
             checkpoint.path.unlink(missing_ok=True)
-            return outcome
+            if outcome.best is not None:
+                shutil.rmtree(output / REFIT, ignore_errors=True)  # of an earlier training
+            return _refit(training, trained, outcome, output) if refit and not outcome.interrupted else outcome
 
 
 def cross_validate(
@@ -121,7 +150,7 @@ def cross_validate(
 
     check_folds(k)
     changes = {**(overrides or {}), **_noting(config_path, overrides or {}, group)}
-    training = set_up(config_path, output, changes, (BEST, LAST), force, say, _files_of(output))
+    training = set_up(config_path, output, changes, MODELS, force, say, _files_of(output))
     return list(each_fold(training, k, schedule=schedule, group=group))
 
 
@@ -168,6 +197,7 @@ def fit_cli(
     ] = None,
     group: Annotated[str | None, options.group("--cross-validate")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a killed run from its checkpoint")] = False,
+    refit: Annotated[bool, typer.Option("--refit", help="Then train once more, on the dev corpus, too")] = False,
     verbose: options.Verbose = False,
 ) -> None:
     """Train the CRF components of a config.
@@ -189,6 +219,11 @@ def fit_cli(
     --teacher MODEL --raw TEXTS also learns from a larger trained pipeline what it makes of raw texts: the probabilities
     of its labels, instead of gold labels. The components have a term named teacher for that, whose weight is another
     setting: --components.NAME.terms.teacher.weight 0.3. The teacher is not needed afterwards.
+
+    --refit trains once more, on the training and the dev corpus together, and saves a third model, model-refit. By
+    then, the dev corpus has chosen the number of iterations and calibrated the probabilities; both are taken over. No
+    text is left to score this model: the scores in its meta.json are those of model-best. Ctrl-C during this training
+    keeps the other two.
 
     A run of more than half a minute leaves a checkpoint in the output folder, and removes it when it is complete. After
     a power cut or a kill, the same command with --resume reads the corpus again and continues from there; the result is
@@ -213,6 +248,8 @@ def fit_cli(
         from ..pipeline.teacher import with_teacher
 
         overrides = with_teacher(config_path, overrides, teacher, raw)
+    if refit and output is None:
+        raise ConfigError("--refit writes a model: give --output DIR, too.")
     if group is not None and folds is None:
         raise ConfigError("--group keeps texts together in folds: give --cross-validate K, too.")
     if output is None and folds is None:
@@ -232,11 +269,24 @@ def fit_cli(
     if output is not None:
         outcome = fit(
             config_path, output, overrides=overrides, schedule=schedule, force=force, start=start,
-            workers=None if dask is None else Workers(dask, code), resume=resume,
+            workers=None if dask is None else Workers(dask, code), resume=resume, refit=refit,
         )  # fmt: skip
         print_outcome(outcome)
         if outcome.interrupted:
             raise typer.Exit(INTERRUPTED)
+
+
+def _refit(training: PipelineTraining, trained: TrainingResults, outcome: Outcome, output: Path) -> Outcome:
+    """Train again, on both corpora, and save that model beside those of an outcome, which stay if Ctrl-C ends this."""
+    say("text", "Training again, on the training and the dev corpus")
+    n_iterations = sum(len(result.history) for result in trained.results.values())
+    try:
+        with closing(Reporter(output / LOG, n_iterations)) as reporter:
+            train_on_both(training, trained, reporter)
+        training.save(output / REFIT)
+    except KeyboardInterrupt:
+        return outcome._replace(interrupted=True)
+    return outcome._replace(refit=output / REFIT)
 
 
 def overlaps(config: Any) -> bool:
@@ -280,7 +330,7 @@ def _open_checkpoint(path: Path) -> Checkpoint:
 
 def _begin_with(training: PipelineTraining, start: str, output: Path, force: bool) -> None:
     """Let training continue from a trained pipeline.  RAISES ConfigError: If a component does so already."""
-    check_output_folder(output, start, pipelines=(BEST, LAST), force=force)
+    check_output_folder(output, start, pipelines=MODELS, force=force)
     if training.resumed:
         what = ", ".join(map(repr, sorted(training.resumed)))
         raise ConfigError(f"--from: {what} comes from a trained pipeline already (source). Give its factory instead.")

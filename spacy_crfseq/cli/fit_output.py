@@ -117,7 +117,9 @@ def print_outcome(outcome: Outcome) -> None:
     if outcome.untrained:
         msg.warn(f"Not trained yet, all weights zero: {', '.join(outcome.untrained)}")
     msg.good(f"Saved {outcome.best} and {outcome.last}")
-    suggest_next(outcome.best)
+    if outcome.refit is not None:
+        msg.good(f"Saved {outcome.refit}, which learned from the dev corpus, too: the scores are of {outcome.best}")
+    suggest_next(outcome.best, outcome.refit)
 
 
 def print_scores(scores: dict[str, Any]) -> None:
@@ -128,9 +130,10 @@ def print_scores(scores: dict[str, Any]) -> None:
         printer().table(rows, title="Scores on the dev corpus", aligns=("l", "r"))
 
 
-def suggest_next(model: Path) -> None:
-    """Suggest commands that inspect and use a trained model."""
+def suggest_next(model: Path, refit: Path | None = None) -> None:
+    """Suggest commands that inspect a trained model, and use it or that of a refit."""
     config, name = util.load_config(model / "config.cfg").interpolate(), shlex.quote(str(model))
+    used = name if refit is None else shlex.quote(str(refit))
     block = corpus_block(config, "dev_corpus")
     dev = block.get("path") if reader_layout(block) else None
-    advise(*([f"report {name} {shlex.quote(str(dev))}"] if dev else []), f"tag {name} texts.txt --output tagged/")
+    advise(*([f"report {name} {shlex.quote(str(dev))}"] if dev else []), f"tag {used} texts.txt --output tagged/")

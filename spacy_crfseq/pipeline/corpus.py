@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from spacy.training import Example
@@ -49,6 +49,16 @@ class Corpus:
                 gc.disable()  # the garbage collector would repeatedly visit all Docs during reading
                 self._kept = list(self._counted())
         return iter(self._kept)
+
+    def __add__(self, other: Corpus) -> Corpus:
+        """Return the texts of this corpus and then those of another, read anew; kept and reported as of this one."""
+        first, second, read_portions = self._read_portions, other._read_portions, None
+        if first is not None and second is not None:
+
+            def read_portions(*given: Any) -> Iterator[LabelledText | list[Example]]:
+                return chain(first(*given), second(*given))
+
+        return Corpus(lambda: chain(self._read(), other._read()), self.keeps, self._report, read_portions)
 
     def kept(self, keep: bool) -> Corpus:
         """Return the corpus, whose examples are kept, or read anew each time."""

@@ -12,8 +12,9 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 from ..corpora import DOCBIN, TOKEN_COLUMNS, Preset, layouts
+from ..corpora.paths import resolve
 from ..corpora.tags import SHOWN
-from ..errors import DataError, first_of
+from ..errors import CrfError, DataError, first_of
 from .corpus_reader import read_examples
 from .doc_builder import SPANS, bare
 from .texts import chunks_key, load_docs, missing_columns, predicted_labels, unit_of
@@ -57,6 +58,11 @@ def read_gold(
         examples = list(read_examples(nlp, path, layout, given=seen, unit=unit, chunks_key=key))
     if not examples:
         raise DataError(f"{path} holds no documents.")
+    if _learned_in_refit(nlp, path):
+        warnings.warn(
+            f"{path}: the model learned from these texts (fit --refit), so scores and probabilities are too good.",
+            stacklevel=3,
+        )
     for column, labels in predicted_labels(nlp).items():
         there = {label for example in examples for label in _labels_in(example.reference, column, key)}
         if column in columns and there and labels.isdisjoint(there):
@@ -66,6 +72,17 @@ def read_gold(
                 f"{path}: no label of {column} is one of the model: {both}. Give them one name.", stacklevel=3
             )
     return GoldFile(examples, columns, tuple(seen))
+
+
+def _learned_in_refit(nlp: Language, path: Path) -> bool:
+    """Whether a pipeline was trained on files of its dev corpus, too, some of which are those of a path."""
+    if not nlp.meta.get("refit"):
+        return False
+    dev = layouts.corpus_block(nlp.config.interpolate(), "dev_corpus").get("path")
+    try:
+        return not {file.resolve() for file in resolve(path)}.isdisjoint(file.resolve() for file in resolve(str(dev)))
+    except CrfError:  # the dev corpus is on another machine
+        return False
 
 
 def _labels_in(doc: Doc, column: str, key: str) -> Iterable[str]:

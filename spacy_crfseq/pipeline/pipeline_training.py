@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ..types import Floats
     from .component import CRFComponent
 
-BEST, LAST, LOG, CHECKPOINT = "model-best", "model-last", "log.jsonl", "checkpoint"
+BEST, LAST, REFIT, LOG, CHECKPOINT = "model-best", "model-last", "model-refit", "log.jsonl", "checkpoint"
 Say: TypeAlias = Callable[[str, str], None]
 """Shows a line of progress; its kind comes first: "text", "info" or "warn"."""
 
@@ -99,7 +99,10 @@ class TrainingResults(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The models that were saved, their scores, and why their training ended."""
+    """The models that were saved, their scores, and why their training ended.
+
+    refit (Path | None): The model that was then trained on the dev corpus, too; the scores are not of it.
+    """
 
     best: Path | None
     last: Path | None
@@ -107,6 +110,7 @@ class Outcome(NamedTuple):
     reasons: dict[str, str]
     untrained: list[str]
     interrupted: bool
+    refit: Path | None = None
 
 
 class PipelineTraining(NamedTuple):

@@ -126,7 +126,7 @@ def fit(
     started = perf_counter() - (run.history[-1].seconds if run.history else 0.0)
 
     try:
-        while not (reason := _reason_to_stop(run, patience)):
+        while not (reason := _reason_to_stop(run, patience, schedule.iterations)):
             report, iteration = optimizer.iterate(objective, run.optimizer), len(run.history) + 1
             value, active, before = None, None, run.best_score
             due = iteration % every == 0 or report.converged
@@ -154,9 +154,11 @@ def fit(
     return FitResult(last if run.best is None else run.best, last, run.history, reason)
 
 
-def _reason_to_stop(run: RunState, patience: int) -> str:
+def _reason_to_stop(run: RunState, patience: int, iterations: int | None) -> str:
     if run.history and run.history[-1].report.converged:
         return run.history[-1].report.message
     if run.history and patience and run.without_gain >= patience:
         return f"no better score in {patience} evaluations"
+    if iterations is not None and len(run.history) >= iterations:
+        return "as many as were asked for"
     return ""

@@ -188,7 +188,7 @@ class Sweep:
             return {key: files.get(key) or with_contents(value) for key, value in block.items()}
 
         kept = {section: block for section, block in self._filled.items() if section not in ("paths", "system")}
-        every, patience = self._schedule
+        every, patience, _ = self._schedule
         stopping = {"--evaluate-every": every, "--patience": patience, "--seeds": len(self._seeds)}
         facts = {"config or corpus": with_contents(kept), "component": self.component, **stopping}
         return {name: _digest(fact) for name, fact in facts.items()}

@@ -1,0 +1,144 @@
+"""``crfseq fit --refit``: a third model, of the training and the dev corpus, as the best one is of the first."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import spacy
+
+from spacy_crfseq.cli.fit import fit
+from spacy_crfseq.pipeline.pipeline_training import PipelineTraining
+from spacy_crfseq.pipeline.training import Training
+from spacy_crfseq.types import Schedule
+from tests.commands import Run, refused, worked, write_config, write_corpus
+from tests.pipeline.helpers import pipe_of
+
+MODELS = ["model-best", "model-last", "model-refit"]
+BLOCKS = (
+    '[components.crf_tagger.optimizer]\n@crf_optimizers = "spacy_crfseq.AdaGrad.v1"\nmax_iterations = 1\n'
+    '[components.crf_ner.features]\n@crf_features = "spacy_crfseq.Templates.v1"\ntemplates = ["NORM", "TAG"]\n'
+    '[components.crf_ner.decoder]\n@crf_decoders = "spacy_crfseq.MaxExpectedF1.v1"\n'
+)
+TRAINING = (
+    'annotating_components = ["crf_tagger"]\n'
+    '[training.before_to_disk]\n@callbacks = "spacy_crfseq.Calibrate.v1"\n'
+)  # fmt: skip
+
+
+class Refit(NamedTuple):
+    """A run with --refit, and its files."""
+
+    config: Path
+    train: Path
+    dev: Path
+    output: Path
+    stdout: str
+
+
+@pytest.fixture(scope="module")
+def done(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Refit:
+    folder = tmp_path_factory.mktemp("refit")
+    train, dev = write_corpus(folder / "train.conll", 60, 1), write_corpus(folder / "dev.conll", 300, 2)
+    config = write_config(folder / "c.cfg", "crf_tagger", "crf_ner", components=BLOCKS, training=TRAINING)
+    paths = ["--paths.train", train, "--paths.dev", dev]
+    result = worked(run("fit", config, "--refit --output", folder / "out", *paths))
+    return Refit(config, train, dev, folder / "out", result.stdout)
+
+
+def test_a_refit_is_the_training_on_both_corpora_for_as_many_iterations_as_were_best(
+    done: Refit, tmp_path: Path
+) -> None:
+    log = [json.loads(line) for line in (done.output / "log.jsonl").read_text().splitlines()]
+    best = {entry["component"]: entry["iteration"] for entry in log if entry["best"]}
+    nlp = spacy.load(done.output / "model-refit")
+    assert nlp.meta["refit"] == best
+    assert {entry["component"] for entry in log} == {*best, *(f"{name}+dev" for name in best)}
+    (tmp_path / "both.conll").write_text(done.train.read_text() + done.dev.read_text())
+    places: dict[str, Any] = {"paths.train": str(tmp_path / "both.conll"), "corpora.dev.path": None}
+    places["training.before_to_disk"] = None
+    fit(done.config, tmp_path / "out", overrides=places, schedule=Schedule(iterations=best["crf_ner"]))
+    expected = spacy.load(tmp_path / "out" / "model-last")
+    for name in best:
+        assert np.array_equal(pipe_of(nlp, name).crf.theta, pipe_of(expected, name).crf.theta)
+
+
+def test_calibration_decoder_and_scores_are_those_that_the_dev_corpus_gave(done: Refit) -> None:
+    best, refit = (spacy.load(done.output / name) for name in ("model-best", "model-refit"))
+    assert refit.meta["performance"] == best.meta["performance"]
+    old, new = pipe_of(best, "crf_ner"), pipe_of(refit, "crf_ner")
+    assert new.cfg["temperature"] == old.cfg["temperature"] != 1
+    assert new.cfg["calibration"] == old.cfg["calibration"]
+    decoder: Any = new.method.decoder
+    assert decoder.to_state() == old.method.decoder.to_state()  # type: ignore[attr-defined]
+    assert decoder.expected_f != 0.8
+    assert "one was then trained again, on the development data" in refit.meta["notes"]
+    assert "trained again" not in best.meta["notes"]
+    assert f"Saved {done.output / 'model-refit'}, which learned from the dev corpus, too" in done.stdout
+
+
+def test_judging_a_refit_on_its_dev_corpus_warns(done: Refit, run: Run) -> None:
+    with pytest.warns(UserWarning, match=r"dev.conll: the model learned from these texts \(fit --refit\)"):
+        worked(run("evaluate", done.output / "model-refit", done.dev, "--format conll2003"))
+    worked(run("evaluate", done.output / "model-refit", done.train, "--format conll2003"))
+    worked(run("evaluate", done.output / "model-best", done.dev, "--format conll2003"))
+
+
+def test_the_dev_corpus_is_learned_from_in_the_form_of_the_training_corpus(train_on: Run) -> None:
+    args = ["--refit --patience 1 --corpora.train.twice true --corpora.train.joined 0.5"]
+    said = worked(train_on("fit", "crf_tagger", args=args)).stdout
+    sizes = re.findall(r"Encoded (\d+) documents, \S+ tokens, each twice; some are of several sentences", said)
+    assert sizes == ["75", "100"]  # of 120 sentences, and of 40 more
+
+
+def test_a_refit_works_from_a_model_and_a_later_training_removes_it(
+    done: Refit, train_on: Run, run: Run, paths: list[str], tmp_path: Path
+) -> None:
+    worked(train_on("fit", "crf_tagger", args=["--patience 1 --refit --from", done.output / "model-best"]))
+    assert sorted(path.name for path in (tmp_path / "out").glob("model-*")) == MODELS
+    refused(run("fit", tmp_path / "c.cfg", "--output", tmp_path / "out", *paths), "model-best exists", silent=False)
+    worked(train_on("fit", "crf_tagger", args=["--patience 1"]))
+    assert sorted(path.name for path in (tmp_path / "out").glob("model-*")) == MODELS[:2]
+
+
+@pytest.mark.parametrize("place", ["encode", "fit", "save"])
+def test_ctrl_c_in_the_second_training_keeps_the_models_of_the_first(
+    place: str, train_on: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner: Any = Training if place == "fit" else PipelineTraining
+    method, calls = getattr(owner, place), list[Any]()
+
+    def interrupt(*args: Any, **settings: Any) -> Any:
+        calls.append(args)
+        if len(calls) == (3 if place == "save" else 2):
+            raise KeyboardInterrupt
+        return method(*args, **settings)
+
+    monkeypatch.setattr(owner, place, interrupt)
+    result = train_on("fit", "crf_tagger", args=["--patience 1 --refit"])
+    assert result.exit_code == 130, result.stderr
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["log.jsonl", *MODELS[:2]]
+    assert f"Saved {tmp_path / 'out/model-best'}" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--paths.dev", ""], "there is none. Give --paths.dev, or leave --refit out"),
+        (["--paths.dev", "TRAIN"], "most of it is in the training corpus"),
+        (["--dask", "local:1"], "--refit trains in this process. Leave it out, or --dask"),
+        (["--components.crf_tagger", '{"source": "MODEL"}'], "--refit trains from scratch, but 'crf_tagger' comes"),
+    ],
+)
+def test_refits_that_are_refused(options: list[str], message: str, done: Refit, train_on: Run, corpus: Any) -> None:
+    names = {"TRAIN": str(corpus.train), "MODEL": str(done.output / "model-best")}
+    given = options
+    for name, path in names.items():
+        given = [option.replace(name, path) for option in given]
+    refused(train_on("fit", "crf_tagger", args=["--refit", *given]), message, silent=False)
+
+
+def test_a_refit_without_an_output_is_refused(done: Refit, run: Run) -> None:
+    refused(run("fit", done.config, "--refit --cross-validate 2"), "--refit writes a model: give --output DIR, too")
