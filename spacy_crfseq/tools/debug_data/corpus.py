@@ -122,6 +122,7 @@ class Column:
     n_unknown: Tokens of which nothing is known.
     invalid: Sequences with tags that break the scheme.
     others (Counter[str]): Schemes that such sequences keep.
+    files: Of each file with spans: whether a sequence breaks the scheme.
     unreadable (Places): Sequences with tags that are none of any scheme.
     wrong (Counter[str]): Those tags.
     conflicts (Places): Sentences of `COMPARED` tokens or more that were there before with other labels.
@@ -137,6 +138,7 @@ class Column:
     n_unknown: int = 0
     invalid: Places = field(default_factory=Places)
     others: Counter[str] = field(default_factory=Counter)
+    files: dict[str, bool] = field(default_factory=dict)
     unreadable: Places = field(default_factory=Places)
     wrong: Counter[str] = field(default_factory=Counter)
     conflicts: Places = field(default_factory=Places)
@@ -162,7 +164,10 @@ class Column:
             self.labels.update(annotated)
             return
         tags = [OUTSIDE if tag in MISSING_TAGS else tag for tag in tags]
-        if find_invalid(tags, self.scheme) is not None:
+        is_broken = find_invalid(tags, self.scheme) is not None
+        if is_broken or tags.count(OUTSIDE) < len(tags):
+            self.files[sentence.file] = self.files.get(sentence.file, False) or is_broken
+        if is_broken:
             index, *others = all_invalid(tags, self.scheme)
             what = f"{describe_invalid(tags, index, self.scheme)}{_others(sentence, others, place_of)}"
             self.invalid.add(f"{place_of(sentence, index)}: {what}")
@@ -443,7 +448,13 @@ def _of_scheme(name: str, column: Column, n_sequences: int, strict: bool) -> lis
         advice = "They are read as the CoNLL scorer does; mend them."
         if 2 * column.others.total() > broken:
             scheme = column.others.most_common(1)[0][0]
-            advice = f'They look like {scheme}: give --scheme {scheme}, in a config scheme = "{scheme}".'
+            apart = [file for file, is_broken in column.files.items() if is_broken]
+            if len(apart) < len(column.files):
+                look, options = "look" if len(apart) > 1 else "looks", f"--scheme {scheme} --to-scheme {column.scheme}"
+                advice = f"{_some(apart)} {look} like {scheme}, other files are in {column.scheme}. Write all in one: "
+                advice += f"convert FILE NEW {options}."
+            else:
+                advice = f'They look like {scheme}: give --scheme {scheme}, in a config scheme = "{scheme}".'
         elif broken / n_sequences > INVALID:
             advice = "Most likely the corpus is in another scheme."
         elif strict:

@@ -410,6 +410,17 @@ def trained_on(examples: list[Example], factory: str, optimizer: str) -> tuple[A
     return pipe, cost
 
 
+def test_the_files_of_a_folder_in_another_scheme_are_named(tmp_path: Path) -> None:
+    folder = tmp_path / "mixed"
+    folder.mkdir()
+    write(folder, "Ada\tS-PER\nran\tO\nNew\tB-LOC\nYork\tE-LOC\n\n" * 9, "a.tsv")
+    write(folder, "Bob\tB-PER\nRay\tI-PER\nran\tO\n\n" * 3, "b.tsv")
+    said = texts(debug_data(folder), "warn")
+    assert f"{folder / 'b.tsv'} looks like IOB2, other files are in IOBES. Write all in one: convert FILE NEW" in said
+    assert "--scheme IOB2 --to-scheme IOBES" in said
+    assert "give --scheme" not in said
+
+
 def test_the_time_of_compiling_is_no_cost_of_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SimpleNamespace(now=0.0, seconds=0.0)
     monkeypatch.setattr(module_of_cost, "perf_counter", lambda: clock.now)
