@@ -56,8 +56,7 @@ class CalibrationFit(NamedTuple):
 
     def __str__(self) -> str:
         if self.after != self.after:
-            counts = f"{self.total:,} {self.unit}, {self.wrong:,} of them wrong"
-            return f"probabilities are not calibrated: too few predictions on the {self.corpus} ({counts})"
+            return f"probabilities are not calibrated ({self.corpus}): {too_few(self.total, self.wrong, self.unit)}"
         what = f"temperature {self.temperature:.2f}{' and a curve' if self.curves else ''}"
         return f"{what}, ECE {self.before:.3f} -> {self.after:.3f} ({self.corpus}, cross-fitted)"
 
@@ -129,7 +128,7 @@ def fit_calibration(
     plain (bool): Whether predictions are the tags of tokens, which get no curve because they sum to one.
     """
     total, wrong, unit = len(correct), int((~correct).sum()), "tokens" if plain else "spans"
-    if total < FEW or wrong < WRONG:
+    if too_few(total, wrong, unit):
         return CalibrationFit(1.0, {}, total, wrong, unit)
     fold, before = folds_of(text, n_texts), np.asarray(probabilities_at(1.0), np.float64)
     temperature, held_out, value = fit_temperature(probabilities_at, correct, fold), before, 1.0
@@ -141,6 +140,20 @@ def fit_calibration(
         curves = fitted.curves
     first, last = (calibration_error(reliability(p, correct)) for p in (before, held_out))
     return CalibrationFit(value, curves, total, wrong, unit, first, last)
+
+
+def too_few(total: int, wrong: int, unit: str) -> str:
+    """Return why a calibration cannot be fitted to a number of predictions, empty if it can.
+
+    wrong (int): How many of them are wrong.
+    unit (str): "spans" or "tokens".
+    """
+    if total >= FEW and wrong >= WRONG:
+        return ""
+    return (
+        f"{total:,} predicted {unit}, {wrong:,} of them wrong, are too few to calibrate: it takes {FEW}, and {WRONG} "
+        "of them wrong"
+    )
 
 
 def span_probabilities(

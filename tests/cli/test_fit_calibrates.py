@@ -64,7 +64,7 @@ def test_fit_calibrates_the_best_and_the_last_model_as_the_callback_does(
 
 def test_a_small_dev_corpus_leaves_probabilities_as_they_are(train_on: Run, tmp_path: Path) -> None:
     said = worked(train_on("fit", "crf_ner", training=BLOCK)).stdout
-    assert "crf_ner: probabilities are not calibrated: too few predictions on the dev corpus" in said
+    assert "crf_ner: probabilities are not calibrated (dev corpus): " in said
     assert pipe_of(spacy.load(tmp_path / "out/model-best")).cfg["temperature"] == 1.0
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from spacy_crfseq.pipeline.pipeline_training import PipelineTraining
 from spacy_crfseq.schemes import transition_table
-from spacy_crfseq.tools._pages.calibration import share_interval
 from tests.commands import Run, refused, worked
 
 INIT = "init-config c.cfg --lang xx --task ner --goal fast --train a.jsonl --dev a.jsonl"
@@ -97,16 +96,16 @@ def test_a_count_of_one_is_singular(config: str, run: Run) -> None:
     assert "Encoded 1 document, 1 token" in fitted
 
 
-def test_calibrate_says_how_few_mistakes_it_has_learned_from(config: str, run: Run) -> None:
+def test_calibrate_and_fit_ask_for_as_many_mistakes_and_say_so(config: str, run: Run) -> None:
     Path("a.jsonl").write_text(RECORD * 120)
-    worked(run("fit", config, "-o", "out"))
-    result = worked(run("calibrate", "out/model-best", "a.jsonl", "-o", "new"))
-    assert "crf_ner: 0 of 120 spans are wrong (95 % interval: 0.0 to 3.1 %): a temperature from so few" in result.stderr
-
-
-@pytest.mark.parametrize(("n", "total", "low", "high"), [(0, 120, 0.0, 0.031), (5, 10, 0.237, 0.763), (7, 7, 0.646, 1)])
-def test_intervals_of_shares_are_those_of_wilson(n: int, total: int, low: float, high: float) -> None:
-    assert share_interval(n, total) == pytest.approx((low, high), abs=0.001)
+    lacking = "120 predicted spans, 0 of them wrong, are too few to calibrate: it takes 100, and 10 of them wrong"
+    Path("b.jsonl").write_text(RECORD.replace("Ada", "Bob") * 120)
+    assert lacking in worked(run("fit", config, "-o", "out", "--paths.train", "b.jsonl")).stdout
+    before = {file: file.read_bytes() for file in Path("out").rglob("*") if file.is_file()}
+    for output in ((), ("-o", "new")):
+        refused(run("calibrate", "out/model-best", "a.jsonl", *output), lacking)
+    assert before == {file: file.read_bytes() for file in Path("out").rglob("*") if file.is_file()}
+    assert not Path("new").exists()
 
 
 @pytest.mark.parametrize(("name", "scheme"), [("BIO", "IOB2"), ("bioes", "IOBES"), ("bilou", "BILUO")])

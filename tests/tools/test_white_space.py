@@ -13,6 +13,7 @@ from spacy.tokens import DocBin
 
 from spacy_crfseq.cli.fit import fit
 from spacy_crfseq.corpora.guessing import find_layout
+from spacy_crfseq.pipeline import calibration
 from spacy_crfseq.pipeline.clusters import Workers
 from spacy_crfseq.pipeline.gold_file import read_gold
 from spacy_crfseq.tools.active import active
@@ -119,7 +120,9 @@ def test_report(both: list[Path], run: Run) -> None:
     same([figures(at) for at in both])
 
 
-def test_calibrate(both: list[Path]) -> None:
+def test_calibrate(both: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibration, "WRONG", 1)
+    monkeypatch.setattr(calibration, "FEW", 10)
     same([calibrate(str(at / "fit" / "model-best"), at / "dev.spacy", output=at / "calibrated") for at in both])
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -83,11 +82,3 @@ def certainty(judged: Judged, n_bins: int = 10, *, equal_mass: bool = False) -> 
         of(np.ones(len(p), np.bool_)),
         {str(label): of(labels == label) for label in np.unique(labels)},
     )
-
-
-def share_interval(n: int, total: int) -> tuple[float, float]:
-    """Return the 95 % interval of a share, n of `total` (Wilson 1927)."""
-    z, share = 1.96, n / total
-    centre, spread = share + z**2 / (2 * total), z * math.sqrt(share * (1 - share) / total + z**2 / (4 * total**2))
-    scale = 1 + z**2 / total
-    return max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale)

@@ -21,6 +21,7 @@ from ...corpora.layouts import Format
 from ...corpora.outputs import check_output_pipeline
 from ...errors import ConfigError, DataError
 from ...files import replace_folder, write_json
+from ...pipeline.calibration import too_few
 from ...pipeline.select import crfs_of, load_pipeline, model_folder
 from ...pipeline.texts import names_of
 from ...reliability import Curve, Curves, fit_curves, fit_temperature, folds_of
@@ -119,13 +120,15 @@ def _calibrated(
             f"Component {pipe.name!r} predicts no spans in the {len(examples)} documents of the file, so its "
             "probabilities cannot be judged. Check that it was trained on such texts, or use a larger file."
         )
+    right = judged.certainties()[1]
+    if lacks := too_few(len(right), int((~right).sum()), judged.unit):
+        raise DataError(f"Component {pipe.name!r}: {lacks}. Use a larger file.")
     with tqdm(disable=None, leave=False, file=sys.stderr, desc=f"{pipe.name}: temperatures") as bar:
 
         def probabilities_at(temperature: float) -> NDArray[np.float64]:
             bar.update()
             return answers.probabilities_at(temperature)[judged.known]
 
-        right = judged.certainties()[1]
         temperature = round(fit_temperature(probabilities_at, right, np.zeros(len(right))).value, 4)
     after, _ = judge(pipe, examples, docs, pipe.posterior(docs, preset=True, temperature=temperature))
     curve = types = None

@@ -15,11 +15,7 @@ from ...corpora.layouts import Asked
 from ...corpora.paths import joined
 from ...reliability import FEW
 from ...schemes import ANY
-from .._pages.calibration import share_interval
 from . import CalibrationSettings, ComponentCalibration, calibrate
-
-FEW_WRONG = 10
-"""With fewer mistakes, a temperature is unsure, however many predictions are right."""
 
 
 @command("calibrate", "Use")
@@ -88,16 +84,6 @@ def calibrate_cli(
     )
     for name, reason in done.skipped.items():
         print(f"{name} is unchanged. {reason}", file=sys.stderr)
-    for name, result in done.results.items():
-        unit, before = result.unit, result.before
-        if before.whole.total < FEW:
-            text = f"{name}: {before.whole.total} {unit} are few for a temperature and too few for figures by label"
-            print(f"{text} or bin. Use a larger file if possible.", file=sys.stderr)
-        wrong = round(before.whole.total * (1 - before.whole.correct))
-        if wrong < FEW_WRONG:
-            low, high = (f"{100 * share:.1f}" for share in share_interval(wrong, before.whole.total))
-            text = f"{name}: {wrong:,} of {before.whole.total:,} {unit} are wrong (95 % interval: {low} to {high} %)"
-            print(f"{text}: a temperature from so few mistakes is unsure. Use a larger file.", file=sys.stderr)
     if as_json:
         print_json({name: result.as_json() for name, result in done.results.items()})
         return

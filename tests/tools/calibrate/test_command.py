@@ -79,7 +79,9 @@ def test_a_new_folder(run: Run, trained: Path, corpus: Corpus, tmp_path: Path, m
         types = Curves({"PER": tuple(curve)}, 1.0, 0.1, 1)
         return Curves({}, 0.0, 1.0, 1), types if by_type else None, judged
 
-    monkeypatch.setattr(import_module("spacy_crfseq.tools.calibrate"), "fit_types", fitted)
+    module = import_module("spacy_crfseq.tools.calibrate")
+    usual = module.fit_types
+    monkeypatch.setattr(module, "fit_types", fitted)
     both = "-f conll2003 -p crf_ner -p crf_tagger --by-type --force -o"
     assert "Curves for PER gain 1.0 nats" in worked(run("calibrate", model, corpus.dev, both, tmp_path / "new")).stdout
     assert settings(tmp_path / "new", "crf_ner")["calibration"] == {"PER": curve}
@@ -88,7 +90,7 @@ def test_a_new_folder(run: Run, trained: Path, corpus: Corpus, tmp_path: Path, m
     worked(run("calibrate", tmp_path / "new", corpus.dev, "-f conll2003 -p crf_ner"))
     curves = settings(tmp_path / "new", "crf_ner").get("calibration", {})
     assert "PER" not in curves, "it is of the temperature before"
-    monkeypatch.undo()
+    monkeypatch.setattr(module, "fit_types", usual)
     few = worked(run("calibrate", model, corpus.dev, both, tmp_path / "new")).stdout
     assert "No curve for types: no type has 100 spans or more" in few
 
