@@ -156,6 +156,15 @@ def test_values_are_those_of_a_search(rows: list[list[tuple[str, bool]]], window
     ]
 
 
+def test_words_around_end_with_the_doc_even_if_its_first_word_begins_no_sentence() -> None:
+    first, part = (Doc(NLP.vocab, words=text.split()) for text in ("x y Rome", "z Rome won Rome"))
+    part = part[1:].as_doc()  # spaCy knows of no sentence that begins there
+    assert part.to_array("SENT_START")[0] == 0
+    (alone,), (both,) = (DocumentWords().read("DOC", docs).values() for docs in ([part], [first, part]))
+    assert both.keys.tolist()[3:] == alone.keys.tolist()
+    assert alone.keys.any()
+
+
 # --- word classes: files, fallbacks, what a model stores ------------------------------------------------------------
 
 

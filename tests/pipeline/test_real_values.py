@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 import spacy
+import srsly
 from spacy.tokens import DocBin
 
 from spacy_crfseq import registry
 from spacy_crfseq.errors import DataError, ModelFileError
 from spacy_crfseq.pipeline.readers import create_crfsuite_reader
+from spacy_crfseq.weights_file import weights_from_bytes, weights_to_bytes
 from tests.pipeline.helpers import (
     LBFGS_TIGHT,
     blank,
@@ -116,6 +118,15 @@ def test_a_damaged_state_is_refused(file: Path) -> None:
     values.names = values.names[::-1].copy()
     with pytest.raises(ModelFileError, match="the names of values are not in order"):
         pipe.from_bytes(pipe.to_bytes())
+
+
+def test_a_model_without_the_state_of_a_potential_is_refused(file: Path) -> None:
+    nlp = blank("crf_tagger", features=GIVEN, **block("Values"))
+    crf = pipe_of(initialize(nlp, list(create_crfsuite_reader(file)(nlp)))).crf
+    message = srsly.msgpack_loads(weights_to_bytes(crf))
+    del message["potentials"]
+    with pytest.raises(ModelFileError, match="the stored model is damaged"):
+        weights_from_bytes(srsly.msgpack_dumps(message), added=crf.added_potentials)
 
 
 def test_values_of_stored_docs_are_the_same(file: Path) -> None:
