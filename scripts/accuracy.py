@@ -12,8 +12,10 @@ package of English vectors, if that is installed; `lent` and `fast-lent`, with w
 classes of the words that training meets; `small-documents`, with these classes and the words of documents;
 `fast-documents`, with the words of documents; `fast-distilled`, `fast-documents-distilled`, `fast-vectors-distilled`,
 and `small-distilled`, as `small-documents`, which learn from `accurate` on raw text (`fit --teacher`), the second on
-documents of news; `refit` and `vectors-refit`, the models of `accurate` and `vectors` after `fit --refit`, which are
-trained on the dev part, too, and therefore have scores on the test part only.  Each is made by the commands
+documents of news; `documents`, the accurate config without joined sentences on files that do not mark documents, but
+that get marks by what their first sentences have in common (`convert --document-start`); `refit`, `documents-refit`
+and `vectors-refit`, the models of `accurate`, `documents` and `vectors` after `fit --refit`, which are trained on the
+dev part, too, and therefore have scores on the test part only.  Each is made by the commands
 `init-config`, `fit` and `evaluate`, and has a JSON file in scripts/accuracy.  A cell that has one is not run again, so
 a run can be stopped and continued.
 """
@@ -80,6 +82,7 @@ class Corpus(NamedTuple):
     column, score (str): What `evaluate` scores, and the name of the score.
     overrides (tuple[str, ...]): Of the config.
     raw (tuple[str, ...]): Files of raw text, for a teacher to label.
+    document_start (str): Of a corpus whose files do not mark documents, a pattern by which these begin.
     """
 
     train: str
@@ -91,6 +94,7 @@ class Corpus(NamedTuple):
     score: str
     overrides: tuple[str, ...] = ()
     raw: tuple[str, ...] = ()
+    document_start: str = ""
 
 
 def _parts(stem: str) -> list[str]:
@@ -98,10 +102,11 @@ def _parts(stem: str) -> list[str]:
 
 
 _EWT = tuple(f"ud-english-ewt/en_ewt-ud-{part}.conllu" for part in ("train", "dev", "test"))
+_DATELINE = r"\d+ \w+ \( EFE(COM)? \)"  # "Melbourne ( Australia ) , 25 may ( EFE ) ."
 _NEWS, _ENGLISH = "reuters-raw/reuters.txt", "raw-more/en.txt"
 CORPORA = {
     "conll2003": Corpus(*_parts("conll2003/eng"), "ner", "en", "ent", "ents_f", (), (_NEWS, _ENGLISH)),
-    "conll2002": Corpus(*_parts("conll2002/esp"), "ner", "es", "ent", "ents_f", (), ("raw-more/es.txt",)),
+    "conll2002": Corpus(*_parts("conll2002/esp"), "ner", "es", "ent", "ents_f", (), ("raw-more/es.txt",), _DATELINE),
     "ewt-upos": Corpus(*_EWT, "tagger", "en", "pos", "pos_acc", ("--components.crf_tagger.attr", "pos"), (_ENGLISH,)),
     "ewt-xpos": Corpus(*_EWT, "tagger", "en", "tag", "tag_acc", (), (_ENGLISH,)),
     "conll2000": Corpus(
@@ -162,8 +167,10 @@ def _chosen(only: Sequence[str], data: Path, part: str) -> Iterator[tuple[str, s
             "fast",
             "fast-none",
             "accurate",
+            *(["documents"] if corpus.document_start else []),
             *(["vectors", "fast-vectors"] if _has_vectors(corpus.lang) else []),
             *(["refit"] if part == "test" else []),
+            *(["documents-refit"] if part == "test" and corpus.document_start else []),
             *(["vectors-refit"] if part == "test" and _has_vectors(corpus.lang) else []),
             *(["lent", "fast-lent"] if corpus.task == "ner" and "classes" in names else []),
             *(f"no-{block}" for block in names),
@@ -273,8 +280,11 @@ def fit(corpus: Corpus, folder: Path, *options: str) -> None:
     )
 
 
-def parts_of(name: str, data: Path) -> dict[str, Path]:
-    """Return the files of a corpus by part; a dev part is cut from the training part if there is none."""
+def parts_of(name: str, data: Path, row: str = "") -> dict[str, Path]:
+    """Return the files of a corpus by part; a dev part is cut from the training part if there is none.
+
+    The rows `documents` and `documents-refit` have files of their own, with marks of documents.
+    """
     corpus = CORPORA[name]
     files = {part: data / file for part, file in zip(("train", *PARTS), corpus[:3], strict=True)}
     if not corpus.dev:
@@ -283,12 +293,18 @@ def parts_of(name: str, data: Path) -> dict[str, Path]:
             kept = [text for i, text in enumerate(sentences) if (i % EVERY == EVERY - 1) == (part == "dev")]
             files[part] = WORK / name / f"{part}.txt"
             write_text(files[part], "\n\n".join(kept) + "\n")
+    if row.startswith("documents"):
+        for part, file in files.items():
+            files[part] = WORK / name / row / f"{part}.conll"
+            files[part].parent.mkdir(parents=True, exist_ok=True)
+            options = ("--document-start", corpus.document_start, "--on-invalid", "conlleval", "--force")
+            command("convert", str(file), str(files[part]), *options)
     return files
 
 
 def make_config(name: str, row: str, data: Path, folder: Path) -> dict[str, Any]:
     """Write the config of a cell to its folder and return it."""
-    corpus, files, file = CORPORA[name], parts_of(name, data), folder / "config.cfg"
+    corpus, files, file = CORPORA[name], parts_of(name, data, row), folder / "config.cfg"
     options = ("--task", corpus.task, "--lang", corpus.lang, "--train", str(files["train"]), "--dev", str(files["dev"]))
     if "vectors" in row:
         options = (*options, "--vectors", VECTORS[corpus.lang])
@@ -301,6 +317,8 @@ def make_config(name: str, row: str, data: Path, folder: Path) -> dict[str, Any]
         give_documents(config, "document" if name in MARKED else "passage")
         if goal == "small":
             config["components"]["crf_ner"]["optimizer"]["max_iterations"] = SMALL_ITERATIONS
+    if row.startswith("documents"):
+        config["corpora"]["train"].update(joined=0.0, twice=False)  # sentences are known, as in passages
     for pipe, setting, block in sources(config):
         if row in ("none", "fast-none", f"no-{block}") or (row == "own" and block in PACKAGED):
             del config["components"][pipe][setting][block]
@@ -316,7 +334,7 @@ def make_config(name: str, row: str, data: Path, folder: Path) -> dict[str, Any]
 
 def run_cell(name: str, row: str, data: Path, part: str, *, force: bool = False) -> str:
     """Train a cell, unless its model is there, score it on a part, keep the result, and return a line about it."""
-    path, folder, files = RESULTS / f"{name}-{row}.json", WORK / name / row, parts_of(name, data)
+    path, folder, files = RESULTS / f"{name}-{row}.json", WORK / name / row, parts_of(name, data, row)
     result: dict[str, Any] = json.loads(path.read_text("utf8")) if path.exists() and not force else {}
     if part in result:
         return f"there is a result: {100 * result[part]['score']:.2f}"
@@ -376,7 +394,7 @@ def page() -> str:
 def corpus_table(name: str, results: Results) -> str:
     """Return the table of a corpus."""
     rows = {cell.removeprefix(f"{name}-"): result for cell, result in results.items() if cell.startswith(f"{name}-")}
-    order = ("accurate", "refit", "vectors", "vectors-refit", "lent")
+    order = ("accurate", "refit", "documents", "documents-refit", "vectors", "vectors-refit", "lent")
     order = (*order, *(row for row in rows if row.startswith("no-")), "own", "none")
     order = (*order, "fast", "fast-distilled", "fast-documents", "fast-documents-distilled", "fast-vectors")
     order = (*order, "fast-vectors-distilled", "fast-lent", "fast-none")
@@ -407,6 +425,9 @@ def _title(row: str, result: Mapping[str, Any]) -> str:
         used = " and ".join(f"`{name}`" for name in result["sources"])
         settings = [f"`rho{i} = {rho}`" for i, rho in enumerate(SMALL_PENALTIES[row], start=1) if rho]
         return ", ".join([f"`--goal small`, with {used}", *settings, *_pruned(row)])
+    if row.startswith("documents"):
+        more = ", `fit --refit`" if row.endswith("refit") else ""
+        return f"`--goal accurate`, documents by `convert --document-start`, `joined = 0`{more}"
     if row == "fast-documents":
         return "`--goal fast`, with `context`"
     if row in ("fast", "accurate", "small"):

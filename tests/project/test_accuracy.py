@@ -65,6 +65,20 @@ def test_a_dev_part_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert files["train"].read_text().count("NN O") == 20
 
 
+def test_the_row_documents_has_files_with_marks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accuracy, "WORK", tmp_path / "work")
+    monkeypatch.setattr(accuracy, "command", lambda *arguments: worked(invoke(*arguments)))
+    (tmp_path / "conll2002").mkdir()
+    news = "Roma NP B-LOC\n, Fc O\n3 Z O\njun NC O\n( Fpa O\nEFE NC B-ORG\n) Fpt O\n\nAda NP B-PER\n\n"
+    for part in ("train", "testa", "testb"):
+        (tmp_path / "conll2002" / f"esp.{part}").write_text(news * 2)
+    files = accuracy.parts_of("conll2002", tmp_path, "documents")
+    assert {part: file.read_text().count("-DOCSTART-") for part, file in files.items()} == {
+        "train": 1, "dev": 1, "test": 1,
+    }  # fmt: skip
+    assert accuracy.parts_of("conll2002", tmp_path, "accurate")["dev"] == tmp_path / "conll2002" / "esp.testa"
+
+
 def test_raw_texts_are_documents_in_the_script_as_in_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     raw = tmp_path / "reuters.txt"
     raw.write_text("\n\n\n\nA  man\tcame. He left.\nBo \n\n\n\n \n Ada\n\t\n\n", encoding="utf8")

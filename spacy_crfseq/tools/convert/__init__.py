@@ -6,6 +6,7 @@ through Docs.
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -19,8 +20,10 @@ from ...cli.inputs import show_layout
 from ...corpora import CRFSUITE, DOCBIN, PRESETS, SPAN_COLUMNS, Preset, Sentence, check_scheme, layouts, write_columns
 from ...corpora.columns import MISSING_ENTITY
 from ...corpora.groups import DOCUMENT, group_of
+from ...corpora.lines import FilePart, OnError
 from ...corpora.outputs import check_output_file
 from ...corpora.saved_models import read_saved_model
+from ...corpora.spans import Notes
 from ...errors import ConfigError, DataError, count_of
 from ...pipeline.texts import load_docs, write_docs
 from ...pipeline.written import COLUMNS, ColumnWriter, Form
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
 
+    from ...pipeline.corpus_reader import Sentences
     from ...pipeline.doc_builder import CorpusSettings
 
 CHUNKS_KEY = "chunks"
@@ -134,6 +138,7 @@ def convert(
     shares: Sequence[int] = (),
     seed: int = 0,
     group: str | None = None,
+    document_start: str | None = None,
     force: bool = False,
 ) -> int:
     """Convert a corpus and return the number of Docs (DocBin) or sentences (columns) written.
@@ -143,16 +148,18 @@ def convert(
     shares (Sequence[int]): Of the parts for training, development and test; none for one file.
     seed (int): Of the choice of the parts.
     group (str | None): What no two parts share, see `groups.group_of`; None for marked documents, or copies of a text.
+    document_start (str | None): A regular expression; a sentence in whose text it matches begins a document.
     force (bool): Replace the target if it exists.
     RAISES CrfError: On an unreadable file, and if it lacks annotation that the target holds.
     """
     from ...pipeline.corpus_reader import CorpusReader
 
     _check(corpus.layout, layout)
+    sentences_of = _reader_of_documents(corpus, layout, document_start) if document_start is not None else None
     files = files_of(target, shares)
     for path in files:
         check_output_file(path, corpus.path, force=force)
-    reader = CorpusReader(replace(corpus, group=group or ""))
+    reader = CorpusReader(replace(corpus, group=group or ""), sentences_of)
     if layout.name == DOCBIN:
         items: Iterable[Any] = (example.reference for example in reader.stream(nlp))
     else:
@@ -161,6 +168,36 @@ def convert(
         items = (_recoded(sentence, corpus, layout) for sentence in sentences)
     parts = _split(list(items), shares, seed, partial(_unit_of, by=group, corpus=corpus)) if shares else [items]
     return sum(_write(path, part, layout) for path, part in zip(files, parts, strict=True))
+
+
+def _reader_of_documents(corpus: CorpusSettings, target: Preset, pattern: str) -> Sentences:
+    """Return a reader of sentences that begins a document at each one in whose text a pattern matches.
+
+    RAISES ConfigError: If the pattern cannot be read, or one of the files has no sentences that make documents.
+    The reader raises DataError at the end of a file in which no sentence matches.
+    """
+    from ...pipeline.corpus_reader import read_sentences
+
+    if corpus.layout.spans or corpus.layout.form or corpus.layout.name in (DOCBIN, CRFSUITE):
+        raise ConfigError("--document-start is for columns and CoNLL-U, whose sentences may be parts of documents.")
+    if target.name == DOCBIN and corpus.unit == "sentence":
+        raise ConfigError("--document-start has no effect on Docs of sentences. Give --unit document, too.")
+    try:
+        begins = re.compile(pattern).search
+    except re.error as error:
+        raise ConfigError(f"--document-start {pattern!r} is no regular expression: {error}.") from error
+
+    def read(nlp: Language, part: FilePart, on_error: OnError, notes: Notes) -> Iterator[Sentence]:
+        n_begun = 0
+        for sentence in read_sentences(corpus.layout, nlp, part, on_error, notes):
+            n_begun += begins(sentence.text) is not None
+            yield sentence._replace(document=sentence.document + n_begun)
+        if not n_begun:
+            raise DataError(
+                f"--document-start {pattern!r} matches in no sentence of {part.path}. Spaces are between all words."
+            )
+
+    return read
 
 
 def files_of(target: Path, shares: Sequence[int]) -> list[Path]:

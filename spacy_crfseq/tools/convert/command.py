@@ -66,6 +66,12 @@ def convert_cli(
     unit: Annotated[
         str, typer.Option("--unit", "-u", help="What becomes one Doc of a DocBin file: sentence or document")
     ] = "sentence",
+    document_start: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REGEX", help="Begin a document at each sentence in whose text this matches, with -DOCSTART-"
+        ),
+    ] = None,
     lang: options.Lang = "en",
     config: Annotated[
         Path | None,
@@ -92,6 +98,9 @@ def convert_cli(
     --split keeps copies of a text, or marked documents, in one part. With --group, all texts of a source, bank or
     patient are in one: scores on the test part are then those to expect on others.
 
+    --document-start marks documents in a file without marks, by what their first sentences have in common, such as
+    place and date of news. In the text of a sentence, spaces are between all words.
+
     XML is split into tokens as init-config does, or as the corpus of --config, which may be that of a trained pipeline.
 
     Example:
@@ -105,6 +114,8 @@ def convert_cli(
           --from crfsuite
       python -m spacy crfseq convert annotated.jsonl train.spacy --lang es
       python -m spacy crfseq convert labeled.xml train.txt --to word,tag
+      python -m spacy crfseq convert esp.train train.conll --from conll2002 \\
+          --document-start '\\d+ \\w+ \\( EFE'
       python -m spacy crfseq convert train.conll my.conll --from conll2003 \\
           --to conll2003 --split 80,10,10
     """
@@ -120,6 +131,8 @@ def convert_cli(
     block = read_by.get("nlp", {})
     tokenizer = {"nlp": {"tokenizer": block["tokenizer"]}} if block.get("tokenizer") else {}
     nlp = spacy.blank(block.get("lang", lang), config=tokenizer)
-    count = convert(corpus, target, layout, nlp, shares=shares, seed=seed, group=group, force=force)
+    count = convert(
+        corpus, target, layout, nlp, shares=shares, seed=seed, group=group, document_start=document_start, force=force
+    )
     number = count_of(count, "doc" if layout.name == DOCBIN else "sentence")
     printer().good(f"Converted {number}: {', '.join(map(str, files_of(target, shares)))}")

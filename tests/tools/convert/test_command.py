@@ -268,3 +268,39 @@ def test_columns_that_lose_labels_in_doubt_are_warned_of(tmp_path: Path) -> None
         assert any("labels in 1 text; a file .spacy keeps them" in text for text in said) == lossy
         if lossy:
             assert (tmp_path / target).read_text("utf8").split() == ["Ada", "-", "ran", "O", ".", "O"]
+
+
+def test_sentences_in_which_a_pattern_matches_begin_documents(run: Run, tmp_path: Path) -> None:
+    texts = ["Oslo , 25 may ( EFE ) .", "Bo sees Ada .", "It rains .", "By Olga Roma , 3 jun ( EFE ) .", "Ada ."]
+    plain, marked, docs = (tmp_path / name for name in ("plain.conll", "marked.conll", "docs.spacy"))
+    plain.write_text("\n\n".join("\n".join(f"{word} O" for word in text.split()) for text in texts) + "\n")
+    asked = ["--columns word,ent", "--document-start", r"\d+ \w+ \( EFE"]
+    worked(run("convert", plain, marked, *asked))
+    assert marked.read_text() == plain.read_text().replace("By O", "-DOCSTART- O\n\nBy O") + "\n"
+    worked(run("convert", plain, docs, *asked, "--unit document"))
+    assert [doc.text.strip() for doc in docs_of(docs)] == [" ".join(texts[:3]), " ".join(texts[3:])]
+    worked(run("convert", marked, tmp_path / "more.conll", "--columns word,ent", "--document-start", "rains"))
+    assert (tmp_path / "more.conll").read_text().count("-DOCSTART-") == 2  # with the one that is there
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "message"),
+    [
+        ("out.conll", ["--document-start", "("], "no regular expression: missing ), unterminated subpattern"),
+        ("out.conll", ["--document-start", "Lima"], "'Lima' matches in no sentence of"),
+        ("out.spacy", ["--document-start", "Ada"], "Give --unit document, too"),
+    ],
+)
+def test_a_pattern_of_documents_that_does_nothing_is_refused(
+    run: Run, source: Path, target: str, options: list[str], message: str
+) -> None:
+    refused(run("convert", source, source.with_name(target), "--from conll2003", *options), message)
+    assert not source.with_name(target).exists()
+
+
+def test_docs_are_documents_already(run: Run, source: Path, tmp_path: Path) -> None:
+    worked(run("convert", source, tmp_path / "docs.spacy", "--from conll2003"))
+    result = run(
+        "convert", tmp_path / "docs.spacy", tmp_path / "out.conll", "--to conll2003", "--document-start", "Ada"
+    )
+    refused(result, "--document-start is for columns and CoNLL-U")
