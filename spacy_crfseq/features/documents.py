@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from functools import lru_cache
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
@@ -43,7 +44,6 @@ class Words(NamedTuple):
     counts: Bools
 
 
-@runtime_checkable
 class ReadAtOnce(Protocol):
     """Docs whose token attributes are read by one operation; plug-ins that read Docs get them as such a sequence."""
 
@@ -53,8 +53,8 @@ class ReadAtOnce(Protocol):
 
 def read_columns(docs: Sequence[Any], names: Sequence[str]) -> Hashes:
     """Return the values [names, T] of token attributes of Docs."""
-    if isinstance(docs, ReadAtOnce):
-        table = docs.to_array(names)
+    if hasattr(docs, "to_array"):  # `isinstance` takes as long as reading a short Doc
+        table = cast(ReadAtOnce, docs).to_array(names)
     else:
         tables = (np.reshape(doc.to_array([*names]), (len(doc), len(names))) for doc in docs)
         table = np.concatenate([np.zeros((0, len(names)), np.uint64), *tables])
@@ -191,16 +191,23 @@ class DocumentLabels:
     ) -> Mapping[str, TokenSets]:
         """Return the values at all tokens of Docs: labels of other occurrences, and the majority of their types."""
         (tokens, group), n = groups_of(read_words(docs), labels >= 0), len(names)
-        types = types_in(names)
-        kinds = list(dict.fromkeys(types))
-        texts = [*names, *(f"mostly {kind}" for kind in kinds)]
-        keys = np.array(list(map(hash_of_name, texts)), np.uint64)
+        texts, keys, kinds = _values_of(tuple(names))
         if strings is not None:
             strings.update(zip(keys.tolist(), texts, strict=True))
         row, label, count = _labels_elsewhere(group, labels[tokens], n)
-        voter, choice = _majority(row, np.array(list(map(kinds.index, types)), np.int64)[label], count)
+        voter, choice = _majority(row, kinds[label], count)
         where, values = np.append(row, voter), np.append(label, n + choice)
         return {f"{block}_ELSEWHERE": sets_of(tokens[where], keys[values], len(labels))}
+
+
+@lru_cache(maxsize=16)
+def _values_of(names: tuple[str, ...]) -> tuple[list[str], Hashes, Offsets]:
+    """Return the texts and hashes of the L labels, and of the majorities of K types, and the type [L] of each label."""
+    types = types_in(names)
+    kinds = list(dict.fromkeys(types))
+    texts = [*names, *(f"mostly {kind}" for kind in kinds)]
+    keys = np.array(list(map(hash_of_name, texts)), np.uint64)
+    return texts, keys, np.array(list(map(kinds.index, types)), np.int64)
 
 
 def _labels_elsewhere(group: Offsets, own: Ints, n_labels: int) -> tuple[Offsets, Offsets, Offsets]:

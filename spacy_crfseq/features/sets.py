@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..errors import ConfigError, suggest
+from ..threads import cached_property
 from ..types import LexemeFunction, TokenFunction
 from .attributes import BUILT_IN, SPELLING, TOKEN_COLUMNS
 from .protocol import Attributes, DocAttributes, LabelAttributes, WordAttributes
@@ -89,6 +90,16 @@ class FeatureSet:
             functions.update(own)
             templates += plugin.templates(block)
         return replace(self, templates=tuple(templates), functions=functions, doc_attributes=in_docs)
+
+    @cached_property
+    def by_docs(self) -> Mapping[str, DocAttributes]:
+        """The plug-ins of `doc_attributes` that read Docs alone."""
+        return {block: plugin for block, plugin in self.doc_attributes.items() if isinstance(plugin, DocAttributes)}
+
+    @cached_property
+    def by_labels(self) -> Mapping[str, LabelAttributes]:
+        """Those that read the labels of a first stage, too."""
+        return {block: plugin for block, plugin in self.doc_attributes.items() if isinstance(plugin, LabelAttributes)}
 
     @property
     def set_names(self) -> set[str]:

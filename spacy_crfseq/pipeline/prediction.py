@@ -220,9 +220,12 @@ class DocReader(NamedTuple):
         """Return the columns of Docs, with the values of all plug-ins; a first stage respects `given` and `preset`."""
         text = read_docs(docs, columns, self.labels.annotation.reads, self.features, self.strings)
         if self.features.doc_attributes:
-            tags: Sequence[str] = () if self.first is None else self.first.labels.tags
-            labels = self._first_labels(docs, text, given, preset)
-            text = with_labels(text, Texts(text.without_space(docs)), self.features, labels, tags, self.strings)
+            texts = Texts(text.without_space(docs))
+            text = with_docs(text, texts, self.features, self.strings)
+            if self.features.by_labels:
+                tags: Sequence[str] = () if self.first is None else self.first.labels.tags
+                labels = self._first_labels(docs, text, given, preset)
+                text = with_labels(text, texts, self.features, labels, tags, self.strings)
         return self.with_inputs(docs, text) if self.potentials else text
 
     def with_inputs(self, docs: Sequence[Doc], columns: DocColumns) -> DocColumns:
@@ -289,10 +292,9 @@ def read_docs(
     """Return the columns of `docs` without white space, read once.
 
     columns, state (Sequence[str]): Token attributes that templates use, and those that the task uses.
-    features (FeatureSet | None): Its token functions and attribute plug-ins are applied, except those that read labels.
+    features (FeatureSet | None): Its token functions are applied.
     strings (dict | None): Filled with the text behind each hash, where names of attributes are to be kept.
     RAISES DataError: If a token function returns something other than names.
-    RAISES ConfigError: If a plug-in does not return values for every token.
     """
     doc_offsets = np.zeros(len(docs) + 1, np.int64)
     np.cumsum(list(map(len, docs)), out=doc_offsets[1:])
@@ -307,17 +309,27 @@ def read_docs(
     offsets = np.append(np.flatnonzero(starts), len(table)).astype(np.int64)
     first = len(ALWAYS) + len(state)
     text = Columns(np.ascontiguousarray(table[:, 0]), np.ascontiguousarray(table[:, first:]), offsets)
-    if features is not None and (features.token_functions or features.doc_attributes):
-        tokens = [token for doc in docs for token in doc] if features.token_functions else []
+    if features is not None and features.token_functions:
+        tokens = [token for doc in docs for token in doc]
         sets = {
             block: _token_sets(block, function, tokens, offsets, strings, features.numbers)
             for block, function in features.token_functions.items()
         }
-        for block, plugin in features.doc_attributes.items():
-            if isinstance(plugin, DocAttributes):
-                sets.update(_checked(block, plugin, plugin.read(block, Texts(docs), strings), int(offsets[-1])))
         text = text._replace(sets=sets)
     return DocColumns(text, table[:, len(ALWAYS) : first], doc_offsets, gaps)
+
+
+def with_docs(
+    columns: DocColumns, docs: Sequence[Doc], features: FeatureSet, strings: dict[int, str] | None = None
+) -> DocColumns:
+    """Add the attributes that plug-ins read from Docs alone to their columns.
+
+    RAISES ConfigError: If a plug-in does not return values for every token.
+    """
+    sets = dict(columns.text.sets)
+    for block, plugin in features.by_docs.items():
+        sets.update(_checked(block, plugin, plugin.read(block, docs, strings), len(columns.text.orths)))
+    return columns._replace(text=columns.text._replace(sets=sets))
 
 
 def with_labels(
@@ -330,10 +342,8 @@ def with_labels(
 ) -> DocColumns:
     """Add the attributes that depend on the labels of a first stage [T], numbers of `names`, to columns of Docs."""
     sets = dict(columns.text.sets)
-    for block, plugin in features.doc_attributes.items():
-        if isinstance(plugin, LabelAttributes):
-            read = plugin.read_labels(block, docs, labels, names, strings)
-            sets.update(_checked(block, plugin, read, len(labels)))
+    for block, plugin in features.by_labels.items():
+        sets.update(_checked(block, plugin, plugin.read_labels(block, docs, labels, names, strings), len(labels)))
     return columns._replace(text=columns.text._replace(sets=sets))
 
 

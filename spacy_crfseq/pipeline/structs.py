@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import pairwise
 from types import SimpleNamespace
@@ -167,11 +167,18 @@ def read_tokens(docs: Sequence[Doc], names: Sequence[str]) -> Hashes:
 
 
 class Texts(list[Doc]):
-    """Docs whose token attributes are read at once."""
+    """Docs whose token attributes are read at once, and those that are asked for again once."""
+
+    def __init__(self, docs: Iterable[Doc]) -> None:
+        super().__init__(docs)
+        self._tables: dict[tuple[str, ...], Hashes] = {}
 
     def to_array(self, names: Sequence[str]) -> Hashes:
-        """Return the values [T, names] of token attributes, as `Doc.to_array` does of one Doc."""
-        return read_tokens(self, names)
+        """Return the values [T, names] of token attributes, as `Doc.to_array` does of one Doc; not to be changed."""
+        key = tuple(names)
+        if key not in self._tables:
+            self._tables[key] = read_tokens(self, names)
+        return self._tables[key]
 
 
 def write_tokens(docs: Sequence[Doc], names: Sequence[str], table: Any) -> None:

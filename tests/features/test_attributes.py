@@ -20,7 +20,7 @@ from spacy_crfseq.features.documents import DocumentWords
 from spacy_crfseq.features.sets import FeatureSet
 from spacy_crfseq.features.token_sets import TokenSets, make_token_sets
 from spacy_crfseq.features.word_classes import ClassTable, WordClasses
-from spacy_crfseq.pipeline.prediction import read_docs
+from spacy_crfseq.pipeline.prediction import read_docs, with_docs
 from tests.pipeline.helpers import blank, examples, pipe_of
 
 
@@ -85,7 +85,7 @@ def test_values_are_read_for_every_token() -> None:
     docs = [spacy.blank("en")("To Rome"), spacy.blank("en")("and back again")]
     features = FeatureSet(("LOWER[0]",)).with_attributes({"place": Places(1)})
     with pytest.raises(ConfigError, match=r"'place' \(Places\) have values for {'PLACE': 4} tokens of 5"):
-        read_docs(docs, (), features=features)
+        with_docs(read_docs(docs, ()), docs, features)
 
 
 def _component(*blocks: str) -> Any:

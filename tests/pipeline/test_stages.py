@@ -14,10 +14,13 @@ from spacy.training import Example
 
 from spacy_crfseq.errors import ModelFileError
 from spacy_crfseq.features.documents import APART, DocumentLabels, DocumentWords
+from spacy_crfseq.features.sets import FeatureSet
+from spacy_crfseq.pipeline import structs
 from spacy_crfseq.pipeline.component import CRFComponent
 from spacy_crfseq.pipeline.doc_posterior import ask
 from spacy_crfseq.pipeline.first_stage import posterior_of
-from spacy_crfseq.pipeline.prediction import doc_key
+from spacy_crfseq.pipeline.prediction import doc_key, read_docs, with_docs, with_labels
+from spacy_crfseq.pipeline.structs import read_tokens
 from spacy_crfseq.tools.explain import explain
 from spacy_crfseq.training.dataset import join
 
@@ -132,6 +135,27 @@ def test_a_word_is_labelled_as_elsewhere(trained: tuple[CRFComponent, list[Examp
     assert [(ent.text, ent.label_) for ent in doc.ents] == [("Zoe", "PER"), ("Zoe", "PER")]
     explained = {contribution.name for contribution in explain(pipe, _new("Zoe")).tokens[5].contributions}
     assert "DOC_ELSEWHERE[0]=U-PER" in explained
+
+
+def test_plugins_of_both_stages_read_an_attribute_of_the_docs_once(
+    trained: tuple[CRFComponent, list[Example]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipe, examples = trained
+    asked: list[tuple[str, ...]] = []
+
+    def read(docs: Any, names: Any) -> Any:
+        asked.append(tuple(names))
+        return read_tokens(docs, names)
+
+    monkeypatch.setattr(structs, "read_tokens", read)
+    texts = structs.Texts([example.reference for example in examples])
+    features = FeatureSet(()).with_attributes({"words": DocumentWords(), "labels": DocumentLabels()})
+    assert ([*features.by_docs], [*features.by_labels]) == (["WORDS"], ["LABELS"])
+    columns = with_docs(read_docs(texts, ()), texts, features)
+    tags = np.zeros(sum(map(len, texts)), np.int32)
+    columns = with_labels(columns, texts, features, tags, pipe.tags)
+    assert columns.text.sets.keys() == {"WORDS_NEAR", "LABELS_ELSEWHERE"}
+    assert len(asked) == 1
 
 
 def test_the_first_stage_respects_what_is_known(trained: tuple[CRFComponent, list[Example]]) -> None:
