@@ -204,7 +204,7 @@ def load_code(path: Path | None) -> None:
     if path is None:
         return
     if not path.is_file():
-        raise ConfigError(f"--code {path}: no such file.")
+        raise ConfigError(f"--code {path}: no such file (in {Path.cwd()}).")
     if path.suffix != ".py":
         raise ConfigError(f"--code {path}: not a Python file. Give one, such as functions.py.")
     try:

@@ -44,7 +44,7 @@ class Gazetteer:
     def words(self) -> frozenset[str]:
         """The listed words; ConfigError if there is no file."""
         if self._words is None:
-            raise ConfigError(f"Gazetteer: the word list {self.path} does not exist (current folder: {Path.cwd()}).")
+            raise ConfigError(f"Gazetteer: {self.path}: no such file (in {Path.cwd()}).")
         return self._words
 
     def to_state(self) -> list[str]:
