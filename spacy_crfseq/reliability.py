@@ -7,8 +7,8 @@ A temperature divides the scores (Guo, Pleiss, Sun & Weinberger 2017, "On calibr
 section 4.2), and the best labelling stays the same.  Spans may be right more often than any temperature says, some
 probabilities of them in other ways than others.  They get curves over the log-odds, as in Platt (1999), "Probabilistic
 outputs for support vector machines", but of straight pieces, since a line is drawn away by wrong spans that are all but
-certain.  Names recur in a text, so spans are no independent samples.  Hence cross-validation by texts decides between a
-curve and none, by two standard errors, and a prior keeps a curve near the one that changes nothing.
+certain.  Names recur in a text, so spans are no independent samples.  Hence cross-validation by texts decides between
+none, a stiff curve, which a prior keeps near the one that changes nothing, and, by two standard errors, a loose one.
 """
 
 from __future__ import annotations
@@ -43,16 +43,18 @@ HOTTEST, COARSE = 3.0, 0.5
 """Temperatures are from about exp(-3) to exp(3), and are looked for downhill from 1 in steps of their logarithm."""
 FINE = np.linspace(-0.5, 0.5, 9)
 """Further temperatures around the best one; between these, a parabola has the minimum."""
-CLEAR = 2
-"""Standard errors by which curves must do better."""
 POINTS = np.array([-4.0, -1.5, 0.0, 1.5, 3.0, 5.0, 8.0])
 """The K log-odds at which a curve has its numbers; it is straight between them, and goes on straight beyond."""
 SPREADS = np.array([0.5, 0.3, *[0.3] * (len(POINTS) - 2)])
-"""Standard deviations of the normal prior on the shape of a curve around that which changes nothing."""
+"""Standard deviations of the normal prior on the shape of a loose curve around that which changes nothing."""
+STIFF, LOOSE = (0.25, 0), (1.0, 2)
+"""Kinds of curves: the factor of these deviations, and the standard errors by which they must do better."""
 FLATTEST = 0.05
 """The least slope of a curve, so that a larger probability stays larger."""
 STEPS, CLOSE = 50, 1e-3
 """Newton steps at most for a curve, and the gain in nats below which another one is not made."""
+DRAWS = 1000
+"""Samples of outcomes that show the error of perfect probabilities."""
 
 
 class Bin(NamedTuple):
@@ -67,6 +69,18 @@ class Bin(NamedTuple):
     total: int
     predicted: float
     correct: float
+
+
+class PerfectError(NamedTuple):
+    """The expected calibration error of perfect probabilities, which is above 0 in any sample.
+
+    mean (float): Over samples.
+    low, high (float): The middle 95 % of samples.
+    """
+
+    mean: float
+    low: float
+    high: float
 
 
 class Temperature(NamedTuple):
@@ -132,6 +146,20 @@ def calibration_error(bins: Sequence[Bin]) -> float:
     """Return the expected calibration error of a reliability table; nan if it is empty."""
     total = sum(part.total for part in bins)
     return sum(part.total * abs(part.correct - part.predicted) for part in bins) / total if total else float("nan")
+
+
+def perfect_error(bins: Sequence[Bin]) -> PerfectError:
+    """Return the error of a table if its probabilities were perfect; nan if it is empty.
+
+    The outcomes are drawn from the probabilities, always by the same seed (Broecker & Smith 2007, "Increasing the
+    reliability of reliability diagrams"), here independently and from the mean probability of their bin.
+    """
+    if not bins:
+        return PerfectError(*[float("nan")] * 3)
+    totals, p = (np.array([getattr(part, name) for part in bins]) for name in ("total", "predicted"))
+    correct = np.random.default_rng(0).binomial(totals, p, (DRAWS, len(bins)))
+    errors = np.abs(correct - totals * p).sum(axis=1) / totals.sum()
+    return PerfectError(float(errors.mean()), *np.quantile(errors, (0.025, 0.975)).tolist())
 
 
 def log_losses(probabilities: ArrayLike, correct: ArrayLike) -> Values:
@@ -246,41 +274,58 @@ def _tents(odds: Values) -> Values:
 
 
 def fit_curves(
-    probabilities: Values, correct: Bools, fold: Numbers, groups: NDArray[np.str_], rival: Values | None = None
+    probabilities: Values,
+    correct: Bools,
+    fold: Numbers,
+    groups: NDArray[np.str_],
+    rival: Values | None = None,
+    kinds: Sequence[tuple[float, int]] = (LOOSE,),
 ) -> tuple[Curves, Values]:
-    """Fit curves to all groups with enough predictions, and keep them if they clearly do better on other folds.
+    """Fit curves to all groups with enough predictions, and keep them if they do better on other folds.
 
     Returns them, and probabilities [S] by curves that were fitted to other folds; without curves, those of the rival.
 
     probabilities, correct, fold, groups: [S] of each prediction: its probability, whether it is correct, its part for
         cross-validation, from 0 to `FOLDS`, and the name of its group.
     rival (Values | None): [S] held-out probabilities that the curves must beat; None for those given.
+    kinds (Sequence): `STIFF`, `LOOSE` or both in this order; each must do better than the one before.
     """
     p, rival = probabilities, probabilities if rival is None else rival
-    curves, held_out = dict[str, Curve](), rival.copy()
-    for name, total in zip(*np.unique(groups, return_counts=True), strict=True):
-        if total < FEW:
-            continue
-        of_group = groups == name
-        curves[str(name)] = fit_curve(p[of_group], correct[of_group])
-        for number in range(FOLDS):
-            own = of_group & (fold == number)
-            rest = of_group & (fold != number)
-            held_out[own] = curved(p[own], fit_curve(p[rest], correct[rest]))
+    names, totals = np.unique(groups, return_counts=True)
+    chosen = names[totals >= FEW].tolist()
+    kept, best, gain, error = dict[str, Curve](), rival, 0.0, 0.0
+    for spread, clear in kinds:
+        held_out = best.copy()
+        for name in chosen:
+            for number in range(FOLDS):
+                own, rest = ((groups == name) & part for part in (fold == number, fold != number))
+                held_out[own] = curved(p[own], fit_curve(p[rest], correct[rest], spread))
+        gain, error = _gain(best, held_out, correct, fold)
+        if gain > clear * error:
+            of_group = {name: groups == name for name in chosen}
+            kept = {name: fit_curve(p[own], correct[own], spread) for name, own in of_group.items()}
+            best = held_out
+    if kept:
+        gain, error = _gain(rival, best, correct, fold)
+    return Curves(kept, gain, error, len(chosen)), best
+
+
+def _gain(rival: Values, held_out: Values, correct: Bools, fold: Numbers) -> tuple[float, float]:
+    """Return by how many nats predictions [S] are more likely than those of a rival, and its standard error."""
     gains = np.bincount(fold, log_losses(rival, correct) - log_losses(held_out, correct), FOLDS)
-    gain, error = float(gains.sum()), float(gains.std(ddof=1)) * FOLDS**0.5
-    if gain <= CLEAR * error:
-        return Curves({}, gain, error, len(curves)), rival
-    return Curves(curves, gain, error, len(curves)), held_out
+    return float(gains.sum()), float(gains.std(ddof=1)) * FOLDS**0.5
 
 
-def fit_curve(probabilities: Values, correct: Bools) -> Curve:
-    """Return the curve that minimises the log loss of S predictions with the prior, by Newton's method."""
+def fit_curve(probabilities: Values, correct: Bools, spread: float = 1.0) -> Curve:
+    """Return the curve that minimises the log loss of S predictions with the prior, by Newton's method.
+
+    spread (float): Factor of the standard deviations of the prior.
+    """
     inputs = _tents(_log_odds(np.asarray(probabilities, np.float64)))
     # the coordinates of the prior: the value in the middle, the first slope, the change of slope at inner points
     slopes = np.diff(np.eye(len(POINTS)), axis=0) / np.diff(POINTS)[:, None]
     shape = np.vstack([_tents(np.zeros(1)), slopes[:1], np.diff(slopes, axis=0)])
-    prior = shape.T * SPREADS**-2.0 @ shape
+    prior = shape.T * (spread * SPREADS) ** -2.0 @ shape
 
     def cost(curve: Values) -> float:
         values = inputs @ curve

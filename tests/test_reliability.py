@@ -14,7 +14,9 @@ from spacy_crfseq.reliability import (
     FEW,
     FLATTEST,
     FOLDS,
+    LOOSE,
     POINTS,
+    STIFF,
     calibration_error,
     curved,
     fit_curve,
@@ -22,6 +24,7 @@ from spacy_crfseq.reliability import (
     fit_temperature,
     folds_of,
     log_losses,
+    perfect_error,
     reliability,
     tempered,
 )
@@ -126,7 +129,37 @@ def test_a_curve_is_kept_if_its_gain_is_twice_the_standard_error_over_parts_and_
     assert kinds == {"worse", "uncertain", "better"}
 
 
-def test_a_curve_has_the_lowest_log_loss_with_a_prior_on_its_shape() -> None:
+def test_a_stiff_curve_is_kept_if_it_gains_at_all_and_a_loose_one_if_it_clearly_does_better() -> None:
+    chosen = set[str]()
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        p = 1 / (1 + np.exp(-rng.uniform(-2, 5, 400)))
+        right, fold, groups = rng.random(400) < p ** (0.9 + seed / 10), folds_of(np.arange(400), 400), np.full(400, "*")
+        fitted, held_out = fit_curves(p, right, fold, groups, kinds=(STIFF, LOOSE))
+        stiff, of_stiff = fit_curves(p, right, fold, groups, kinds=(STIFF,))
+        loose, of_loose = fit_curves(p, right, fold, groups, of_stiff)
+        assert bool(stiff.curves) == (stiff.gain > 0)
+        assert fitted.curves == (loose.curves or stiff.curves)
+        np.testing.assert_array_equal(held_out, of_loose)
+        if fitted.curves:
+            assert fitted.gain == pytest.approx((log_losses(p, right) - log_losses(held_out, right)).sum())
+        chosen.add("loose" if loose.curves else "stiff" if stiff.curves else "none")
+    assert chosen == {"none", "stiff", "loose"}
+
+
+def test_perfect_probabilities_have_the_error_of_outcomes_that_are_drawn_from_them() -> None:
+    rng = np.random.default_rng(0)
+    p = 1 / (1 + np.exp(-rng.normal(1, 2, 500)))
+    errors = [calibration_error(reliability(p, rng.random(500) < p)) for _ in range(1000)]
+    mean, low, high = perfect_error(reliability(p, np.ones(500)))
+    assert mean == pytest.approx(np.mean(errors), rel=0.05)
+    assert (low, high) == pytest.approx(tuple(np.quantile(errors, (0.025, 0.975))), rel=0.1)
+    assert perfect_error(reliability(p, np.zeros(500))) == (mean, low, high), "whatever was correct"
+    assert np.isnan(perfect_error([])).all()
+
+
+@pytest.mark.parametrize("spread", [1.0, 0.25])
+def test_a_curve_has_the_lowest_log_loss_with_a_prior_on_its_shape(spread: float) -> None:
     rng = np.random.default_rng(0)
     odds = rng.uniform(-3.5, 7.5, 150)
     right = rng.random(150) < 1 / (1 + np.exp(-1.5 * odds))
@@ -136,9 +169,9 @@ def test_a_curve_has_the_lowest_log_loss_with_a_prior_on_its_shape() -> None:
         slopes = np.diff(change) / np.diff(POINTS)
         shape = np.array([np.interp(0, POINTS, change) / 0.5, slopes[0] / 0.3, *np.diff(slopes) / 0.3])
         values = np.interp(odds, POINTS, curve)
-        return float(np.logaddexp(0, values).sum() - values @ right + 0.5 * shape @ shape)
+        return float(np.logaddexp(0, values).sum() - values @ right + 0.5 * shape @ shape / spread**2)
 
-    curve = np.array(fit_curve(1 / (1 + np.exp(-odds)), right))
+    curve = np.array(fit_curve(1 / (1 + np.exp(-odds)), right, spread))
     for step in 0.1 * np.concatenate([np.eye(len(POINTS)), -np.eye(len(POINTS))]):
         assert cost(curve + step) > cost(curve)
 

@@ -11,13 +11,17 @@ from numpy.typing import ArrayLike, NDArray
 from ..inference.posterior import Posterior
 from ..reliability import (
     FEW,
+    LOOSE,
+    STIFF,
     Curve,
+    PerfectError,
     Values,
     calibration_error,
     fit_curves,
     fit_temperature,
     folds_of,
     log_losses,
+    perfect_error,
     reliability,
     tempered,
 )
@@ -37,6 +41,7 @@ class CalibrationFit(NamedTuple):
     unit (str): "spans" or "tokens".
     before, after (float): Expected calibration error without what was fitted, and with what was fitted to other
         texts; nan where there are too few predictions.
+    perfect (PerfectError | None): The error that perfect probabilities would show; None where there are too few.
     corpus (str): The texts that it was fitted to, as users know them.
     """
 
@@ -47,6 +52,7 @@ class CalibrationFit(NamedTuple):
     unit: str
     before: float = float("nan")
     after: float = float("nan")
+    perfect: PerfectError | None = None
     corpus: str = "dev corpus"
 
     @property
@@ -55,10 +61,11 @@ class CalibrationFit(NamedTuple):
         return {"temperature": self.temperature, "calibration": dict(self.curves)}
 
     def __str__(self) -> str:
-        if self.after != self.after:
+        if self.perfect is None:
             return f"probabilities are not calibrated ({self.corpus}): {too_few(self.total, self.wrong, self.unit)}"
         what = f"temperature {self.temperature:.2f}{' and a curve' if self.curves else ''}"
-        return f"{what}, ECE {self.before:.3f} -> {self.after:.3f} ({self.corpus}, cross-fitted)"
+        perfect = f"perfect: {self.perfect.low:.3f} to {self.perfect.high:.3f}"
+        return f"{what}, ECE {self.before:.3f} -> {self.after:.3f} ({self.corpus}, cross-fitted; {perfect})"
 
 
 class JudgedPart(NamedTuple):
@@ -136,10 +143,12 @@ def fit_calibration(
         value, held_out = round(temperature.value, 4), temperature.held_out
     curves: Mapping[str, Curve] = {}
     if not plain:
-        fitted, held_out = fit_curves(probabilities_at(value), correct, fold, np.full(total, ANY), held_out)
+        groups, kinds = np.full(total, ANY), (STIFF, LOOSE)
+        fitted, held_out = fit_curves(probabilities_at(value), correct, fold, groups, held_out, kinds)
         curves = fitted.curves
-    first, last = (calibration_error(reliability(p, correct)) for p in (before, held_out))
-    return CalibrationFit(value, curves, total, wrong, unit, first, last)
+    first, last = (reliability(p, correct) for p in (before, held_out))
+    errors = calibration_error(first), calibration_error(last)
+    return CalibrationFit(value, curves, total, wrong, unit, *errors, perfect_error(last))
 
 
 def too_few(total: int, wrong: int, unit: str) -> str:

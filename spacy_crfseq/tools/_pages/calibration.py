@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...reliability import Bin, calibration_error, checked, log_losses, reliability
+from ...reliability import Bin, PerfectError, calibration_error, checked, log_losses, perfect_error, reliability
 from .judged import Judged
 
 
@@ -41,6 +41,11 @@ class Certainty(NamedTuple):
     whole: Calibration
     labels: dict[str, Calibration]
 
+    @property
+    def perfect(self) -> PerfectError:
+        """The expected calibration error if the probabilities were perfect."""
+        return perfect_error(self.bins)
+
     def rows(self, digits: int = 3) -> list[list[str]]:
         """Return the cells of the reliability table: ends of a bin with some digits, number, mean, share correct."""
         return [
@@ -51,7 +56,8 @@ class Certainty(NamedTuple):
     def as_json(self) -> dict[str, Any]:
         """Return the figures for JSON, without those of single labels."""
         whole = {name: None if value != value else value for name, value in self.whole._asdict().items()}
-        return {"temperature": self.temperature, **whole, "bins": [part._asdict() for part in self.bins]}
+        bins = [part._asdict() for part in self.bins]
+        return {"temperature": self.temperature, **whole, "perfect": self.perfect._asdict(), "bins": bins}
 
 
 def calibration(

@@ -24,7 +24,7 @@ from ...files import replace_folder, write_json
 from ...pipeline.calibration import too_few
 from ...pipeline.select import crfs_of, load_pipeline, model_folder
 from ...pipeline.texts import names_of
-from ...reliability import Curve, Curves, fit_curves, fit_temperature, folds_of
+from ...reliability import LOOSE, STIFF, Curve, Curves, fit_curves, fit_temperature, folds_of
 from ...schemes import ANY
 from .._pages.calibration import Certainty, calibration, certainty
 from .._pages.coverage import SpanCoverage, coverage
@@ -159,14 +159,14 @@ def _covered(
 def fit_types(judged: Judged, *, by_type: bool) -> tuple[Curves, Curves | None, Judged]:
     """Fit a curve to the spans of all types, and if asked to, those of types with enough spans, which must do better.
 
-    Returns both, each with no curves where these do not clearly do better on texts not fitted to, and the predictions
-    with the probabilities on such texts.
+    Returns both, each with no curves where these do not do better on texts not fitted to, those of types clearly, and
+    the predictions with the probabilities on such texts.
     """
     p, right = judged.certainties()
     labels = np.array([span.label for spans in judged.found for span in spans], np.str_)
     n_texts = len(judged.found)
     fold = folds_of(np.repeat(np.arange(n_texts), [len(spans) for spans in judged.found]), n_texts)
-    whole, held_out = fit_curves(p, right, fold, np.full(len(p), ANY))
+    whole, held_out = fit_curves(p, right, fold, np.full(len(p), ANY), kinds=(STIFF, LOOSE))
     types = None
     if by_type:
         types, held_out = fit_curves(p, right, fold, labels, held_out)

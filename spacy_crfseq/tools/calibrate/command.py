@@ -53,12 +53,14 @@ def calibrate_cli(
 
     Training has done so on its dev corpus if its config has a block with spacy_crfseq.Calibrate.v1, as those of
     'init-config' do; this command fits to another corpus. Scores are divided by a temperature, which is fitted on DEV
-    and stored with the model. Spans also get a curve, from their probability to the one that is reported, if it clearly
-    does better on texts that it was not fitted to, by two standard errors. Predictions stay the same.
+    and stored with the model. Spans also get a curve, from their probability to the one that is reported, if it does
+    better on texts that it was not fitted to: a stiff one, or a loose one if that is better by two standard errors.
+    Predictions stay the same.
 
     The report compares, before and after, mean probability and share of correct predictions; ECE, the expected
-    calibration error, is their mean distance, Brier the mean squared error of the probabilities. Without --output, the
-    temperature is stored in MODEL itself: one small file per component changes.
+    calibration error, is their mean distance, Brier the mean squared error of the probabilities. Even perfect
+    probabilities have an ECE above 0 in a sample; the report says how large. Without --output, the temperature is
+    stored in MODEL itself: one small file per component changes.
 
     With --by-type, types with 100 spans or more also get curves of their own, if these clearly do better than the one
     for all. The figures after a curve are those of texts that it was not fitted to. Tags keep the temperature alone.
@@ -115,6 +117,9 @@ def _print_component(say: Any, name: str, result: ComponentCalibration) -> None:
         )
     header = "label", unit, "right", "mean", "", "ECE", "", "Brier", ""
     say.table(result.rows(), header=header, aligns=("l", *"rrrlrlrl"), divider=True)
+    mean, low, high = after.perfect
+    of = f"Perfect probabilities of {after.whole.total:,} {unit}"
+    say.text(f"{of} would have an ECE of {mean:.3f} ({low:.3f} to {high:.3f} in 95 % of samples)")
     if recalls is not None:
         names = ", ".join(f"{label} {share:g}" for label, share in recalls.thresholds.items() if share < 1)
         say.text(f"Thresholds for recall: {names or 'none is needed'}. Spans whose words are all in predicted spans:")

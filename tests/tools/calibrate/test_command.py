@@ -14,7 +14,7 @@ from spacy.tokens import Doc, DocBin
 
 from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.pipeline.corpus_reader import read_examples
-from spacy_crfseq.reliability import Curves, curved, fit_curve
+from spacy_crfseq.reliability import Curves, curved, fit_curve, perfect_error, reliability
 from spacy_crfseq.schemes import TagSpan
 from spacy_crfseq.tools._pages.calibration import calibration
 from spacy_crfseq.tools._pages.judged import Judged
@@ -114,6 +114,7 @@ def test_figures(run: Run, ner: Path, corpus: Corpus) -> None:
         expected = calibration(probabilities, right, 4)._asdict()
         assert {name: figures[when][name] for name in expected} == pytest.approx(expected)
         assert sum(part["total"] for part in figures[when]["bins"]) == len(right)
+        assert figures[when]["perfect"] == perfect_error(reliability(probabilities, right, 4))._asdict()
         assert {label: row["total"] for label, row in figures[when]["labels"].items()} == {
             label: labels.count(label) for label in set(labels)
         }
