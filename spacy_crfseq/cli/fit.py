@@ -15,8 +15,7 @@ from tqdm import tqdm
 
 from ..corpora.layouts import corpus_block, corpus_place
 from ..corpora.outputs import check_output_folder, locked_folder
-from ..corpora.paths import resolve
-from ..errors import ClusterError, ConfigError, CrfError
+from ..errors import ClusterError, ConfigError
 from ..pipeline.clusters import Cluster, Workers, connected
 from ..pipeline.configs import load_config
 from ..pipeline.cross_validation import Fold, each_fold
@@ -42,8 +41,6 @@ from .fit_output import Reporter, print_folds, print_outcome
 if TYPE_CHECKING:
     from ..training.checkpoint import Checkpoint
 
-COMPARED, PARAGRAPH = 100 << 20, 60
-"""Bytes of files that are compared, at most, and of their paragraphs, at least: short sentences occur twice."""
 CHECKPOINT_EVERY = 30.0
 """Seconds between two checkpoints, at least."""
 MODELS = BEST, LAST, REFIT
@@ -90,14 +87,7 @@ def fit(
             training.refuse_trained("--refit")
         if start is not None:
             _begin_with(training, start, output, force)
-        if learned := overlaps(training.nlp.config.interpolate()):
-            if refit:
-                raise ConfigError("--refit trains on the dev corpus, too, but most of it is in the training corpus.")
-            printer().warn(
-                "Most sentences of the dev corpus are in the training corpus, too: its scores will be too good, and "
-                "probabilities are not calibrated on it."
-            )
-        training = training.calibrating(fits=not learned)
+        training = training.calibrating()
         facts = {"--from": start or "none", "--dask": "no" if cluster is None else "yes"}
         checkpoint = _checkpoint(training, output / CHECKPOINT, facts, resume, force)
         if workers is not None and cluster is not None:
@@ -114,6 +104,7 @@ def fit(
                     say("warn", "No dev corpus: training without scores; model-best will equal model-last")
                     training.without_dev()
                 training.encode()
+                training.warn_of_leak()
             except KeyboardInterrupt:
                 return Outcome(None, None, {}, {}, [*training.to_train], interrupted=True)
             if not resume:
@@ -287,23 +278,6 @@ def _refit(training: PipelineTraining, trained: TrainingResults, outcome: Outcom
     except KeyboardInterrupt:
         return outcome._replace(interrupted=True)
     return outcome._replace(refit=output / REFIT)
-
-
-def overlaps(config: Any) -> bool:
-    """Whether most of fifty paragraphs of the dev files are in the training files; False for large ones, or none."""
-    blocks = [corpus_block(config, name) for name in ("train_corpus", "dev_corpus")]
-    if any(block.get("part", "all") != "all" or not block.get("path") for block in blocks):
-        return False
-    try:
-        train, dev = (resolve(str(block["path"])) for block in blocks)
-    except CrfError:  # which reading reports
-        return False
-    if max(sum(file.stat().st_size for file in files) for files in (train, dev)) > COMPARED:
-        return False
-    whole, held_out = (b"\n\n".join(file.read_bytes() for file in files) for files in (train, dev))
-    paragraphs = [part for part in held_out.split(b"\n\n") if len(part) > PARAGRAPH]
-    sample = paragraphs[:: len(paragraphs) // 50 + 1]
-    return sum(part in whole for part in sample) > 0.5 * len(sample)
 
 
 def _checkpoint(training: PipelineTraining, path: Path, facts: dict[str, str], resume: bool, force: bool) -> Checkpoint:

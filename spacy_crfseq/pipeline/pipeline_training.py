@@ -18,6 +18,7 @@ from spacy import util
 from tqdm import tqdm
 
 from ..corpora.layouts import corpus_block
+from ..corpora.leaks import MOST, leak
 from ..corpora.outputs import check_output_folder
 from ..errors import ConfigError, DataError, count_of
 from ..files import replace_folder
@@ -135,17 +136,16 @@ class PipelineTraining(NamedTuple):
     say: Say = log
     distributed: bool = False
 
-    def calibrating(self, *, fits: bool) -> PipelineTraining:
+    def calibrating(self) -> PipelineTraining:
         """Return the training that fits the calibration of its config itself, instead of the callback `Calibrate`.
 
         It does so on the arrays of the dev corpus that scores are counted on.
-        fits (bool): Off, nothing is fitted, since the dev corpus is not new to the model.
         """
         callback = self.settings["before_to_disk"]
         if not isinstance(callback, Calibrate):
             return self
         for pipe in self.to_train.values():
-            pipe.training.set(calibrates=fits)
+            pipe.training.set(calibrates=True)
         return self._replace(settings={**self.settings, "before_to_disk": callback.then})
 
     def has_dev(self) -> bool:
@@ -157,6 +157,21 @@ class PipelineTraining(NamedTuple):
 
         texts = [labelled_texts(pipe.doc_model, self.dev) for pipe in self.to_train.values()]
         return None not in texts or bool(self.dev.head(1))
+
+    def warn_of_leak(self) -> None:
+        """Warn of dev sentences that are in the training corpus, and calibrate nothing on a corpus of mostly such.
+
+        Workers of a cluster read the training corpus themselves, so nothing is known of it then.
+        """
+        if self.distributed or not self.has_dev():
+            return
+        copies = leak(self.corpus.keys, self.dev.keys)
+        if not copies.matters:
+            return
+        learned = copies.share > MOST
+        self.say("warn", f"{copies}{' Probabilities are not calibrated on them.' if learned else ''}")
+        for pipe in self.to_train.values() if learned else ():
+            pipe.training.set(calibrates=False)
 
     def without_dev(self) -> None:
         """Let components that calibrate do so by parts of the training corpus, if that is small."""

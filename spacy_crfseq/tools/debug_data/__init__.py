@@ -90,7 +90,7 @@ def debug_data(
 ) -> Report:
     """Examine a corpus.
 
-    file, dev (Path): The training and the development file.
+    file, dev (Path): The training and the development file; without the latter, that of the config.
     config_path (Path | None): A config, to examine its features.
     layout (str | Asked | None): Layout of the files, if their ending or first lines do not tell.
     cost (bool): With a config, estimate the time of training.
@@ -106,7 +106,7 @@ def debug_data(
 
         check_folds(cross_validate)
     reading = reading_of(config_path, overrides or {}) if config_path else CorpusReading()
-    preset = _layout_of(file, layout, reading.layout)
+    preset, dev = _layout_of(file, layout, reading.layout), dev or reading.dev
     of_dev = dev or (file if reading.is_cut else None)
     files = {"train": file, **({"dev": of_dev} if of_dev else {})}
     presets = {"train": preset, "dev": preset if dev is None else _layout_of_dev(dev, file, preset, layout, reading)}

@@ -34,7 +34,9 @@ MARKS = {"good": "ok  ", "warn": "warn", "fail": "FAIL"}
 def debug_data_cli(
     ctx: typer.Context,
     file: Annotated[Path, typer.Argument(metavar="FILE", help=f"Training file{options.PATHS}")],
-    dev: Annotated[Path | None, typer.Option("--dev", "-d", help="Development file")] = None,
+    dev: Annotated[
+        Path | None, typer.Option("--dev", "-d", help="Development file", show_default="that of --config")
+    ] = None,
     config_path: Annotated[
         Path | None, typer.Option("--config", help="Config, to examine its features, estimate the cost and split texts")
     ] = None,

@@ -20,6 +20,7 @@ import numpy as np
 
 from ...corpora import Sentence
 from ...corpora.columns import others_at
+from ...corpora.leaks import COMPARED, Leak
 from ...corpora.tags import alike_message, other_scheme
 from ...errors import FormatError, count_of
 from ...schemes import OUTSIDE, all_invalid, decode_lenient, describe_invalid, describe_unreadable, find_invalid, is_tag
@@ -37,14 +38,10 @@ LONG_TOKEN = 60
 CLOSE, CLOSE_TAG = 0.6, 0.9
 """Likeness of a rare type of span, or a rare tag of a word, to a common one from which it may be a mistake; many tags
 of words are alike, such as NNP and NNPS."""
-COMPARED = 5
-"""Tokens; shorter sentences are the same, and annotated differently, for good reasons."""
 RARE = 5
 """Labels on fewer tokens or spans are rare: they may be missing in one of the parts."""
 LONG_SEQUENCE = 200
 """Number of tokens; longer sequences are mostly documents without sentence boundaries."""
-LEAK = 0.01
-"""Share of development sentences in the training part from which scores are unreliable."""
 _DETAILS = re.compile(r"'[^']*'|\"[^\"]*\"|\([^)]*\)|\d+")
 INVALID = 0.05
 """Share of sentences with invalid tags from which the scheme is probably wrong."""
@@ -519,12 +516,8 @@ def _meant(column: Column, *, tags: bool = False) -> Callable[[str], str]:
 def overlap_findings(train: CorpusCounts, dev: CorpusCounts) -> list[Finding]:
     """Return the findings about the two parts together."""
     shared = overlap(train, dev)
-    share = shared.same / max(1, shared.compared)
-    text = f"{shared.same:,} of {shared.compared:,} dev sentences of {COMPARED} tokens or more are in train, too"
-    if share > LEAK:
-        first = Finding("warn", f"{text} ({100 * share:.1f} %): scores will be too good. Take them out of one.")
-    else:
-        first = Finding("good", text)
+    leak = Leak(shared.same, shared.compared)
+    first = Finding("warn" if leak.matters else "good", str(leak))
     larger = len(dev.lengths) > len(train.lengths)
     warnings = ["dev has more sentences than train. Are the files swapped?"] if larger else []
     warnings += [

@@ -33,6 +33,7 @@ class CorpusReading(NamedTuple):
     is_cut: Whether it cuts dev from the training file.
     weights: The weight that each of the two readers gives to all texts.
     dev_layout: The layout that its reader for dev reads, None if it is not known.
+    dev: The files that it names for dev, None if there are none.
     """
 
     layout: Preset | None = None
@@ -44,6 +45,7 @@ class CorpusReading(NamedTuple):
     is_cut: bool = False
     weights: tuple[float, float] = (1.0, 1.0)
     dev_layout: Preset | None = None
+    dev: Path | None = None
 
     def blank(self) -> Language:
         """Return the language and the tokenizer of the config as a pipeline."""
@@ -68,7 +70,8 @@ def reading_of(config_path: Path, overrides: dict[str, Any]) -> CorpusReading:
     is_cut = parts == ("train", "dev") and block.get("path") == dev_block.get("path")
     weights = float(block.get("weight", 1)), float(dev_block.get("weight", 1))
     layout, dev = layouts.reader_layout(block), layouts.reader_layout(dev_block)
-    return CorpusReading(layout, strict, tuple(labels), key, nlp, parts, is_cut, weights, dev)
+    path = None if is_cut or not dev_block.get("path") else Path(dev_block["path"])
+    return CorpusReading(layout, strict, tuple(labels), key, nlp, parts, is_cut, weights, dev, path)
 
 
 def sentences_of(

@@ -109,6 +109,8 @@ def test_dev_data_is_read_in_its_own_layout(with_config: bool, run: Run, tmp_pat
     report = json.loads(run("debug-data", train, "--dev", dev, "--json", *options).stdout)
     assert report["errors"] == {part: {"count": 0, "first": [], "n_ends": 0} for part in ("train", "dev")}
     assert report["parts"]["dev"]["columns"]["ent"]["labels"] == {"PER": 3, "LOC": 3}
+    if with_config:
+        assert json.loads(run("debug-data", train, "--json", *options).stdout) == report, "the config names dev"
 
 
 OTHER = GOOD.replace("B-LOC", "B-ORG")
