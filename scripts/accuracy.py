@@ -322,6 +322,7 @@ def make_config(name: str, row: str, data: Path, folder: Path) -> dict[str, Any]
     for pipe, setting, block in sources(config):
         if row in ("none", "fast-none", f"no-{block}") or (row == "own" and block in PACKAGED):
             del config["components"][pipe][setting][block]
+            config["components"][pipe]["features"].pop("lean", None)  # init-config sets it next to classes alone
     if "lent" in row:
         lend(config, corpus.lang)
     if row not in (

@@ -169,12 +169,15 @@ def large_tagging(pairs: bool = False) -> FeatureSet:
     return FeatureSet((*tagging().templates, *affixes, *shapes, *around))
 
 
-def large_chunking() -> FeatureSet:
-    """Return `chunking` with conjunctions of words and tags, more word bigrams, affixes and shapes."""
+def large_chunking(lean: bool = False) -> FeatureSet:
+    """Return `chunking` with conjunctions of words and tags, more word bigrams, affixes and shapes.
+
+    lean (bool): Without these bigrams and the affixes of the word itself, which word classes in pairs replace.
+    """
     mixed = [f"LOWER[{i}]|TAG[{k}]" for i, k in ((-1, 0), (0, -1), (0, 0), (0, 1), (1, 0), (-1, 1))]
-    words = ("LOWER[-2]|LOWER[-1]", "LOWER[1]|LOWER[2]")
-    affixes = ("SUFFIX2", "SUFFIX4", "PREFIX2", "PREFIX3", "SUFFIX3[-1]", "SUFFIX3[1]")
-    return FeatureSet((*chunking().templates, *mixed, *words, *affixes, "BRIEF_SHAPE[-1..1]"))
+    words = ("LOWER[-2]|LOWER[-1]", "LOWER[1]|LOWER[2]", "SUFFIX2", "SUFFIX4", "PREFIX2", "PREFIX3")
+    around = ("SUFFIX3[-1]", "SUFFIX3[1]", "BRIEF_SHAPE[-1..1]")
+    return FeatureSet((*chunking().templates, *mixed, *(() if lean else words), *around))
 
 
 def entities() -> FeatureSet:

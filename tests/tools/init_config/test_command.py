@@ -353,6 +353,19 @@ def test_says_what_is_missing_and_what_is_guessed(run: Run, tmp_path: Path, inst
     assert "lists" not in run("init-config", tmp_path / "c.cfg", "--train", train, "--force").stdout
 
 
+@pytest.mark.parametrize(
+    ("name", "goal", "paired"),
+    [("conll2000", "accurate", True), ("conll2000", "fast", False), ("spacy", "accurate", False)],
+)
+def test_chunks_have_classes_in_pairs_with_tags_where_there_are_some(
+    name: str, goal: str, paired: bool, installed: set[str]
+) -> None:
+    installed.add("en")
+    config = init_config(settings(("chunker",), name, goal)._replace(lang="en"))
+    assert "attributes.classes" in config
+    assert ("CLASSES10[0]|TAG[-1]" in config) == ("lean = true" in config) == paired
+
+
 @pytest.mark.parametrize(("names", "lang", "of_tagger", "of_ner"), [
     (["de", "es"], "es", ["classes"], ["classes"]),
     (["de", "en", "es"], "en", ["classes", "parts_of_speech"], ["classes"]),
