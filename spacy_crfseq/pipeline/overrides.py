@@ -33,8 +33,8 @@ _LISTS = {
     ("training", "annotating_components"): "pipeline",
 }  # fmt: skip
 """The settings that list names of components, and where these are."""
-_CALLBACKS = ("before_creation", "after_creation", "after_pipeline_creation")
-"""The settings of ``[nlp]`` whose functions may add components."""
+_CALLBACKS = {"nlp": ("before_creation", "after_creation", "after_pipeline_creation"), "initialize": ("before_init",)}
+"""The settings whose functions may add components, by their sections."""
 FLAGS = ("--verbose", "-V")
 """The options of ``spacy train`` without a value."""
 
@@ -60,7 +60,7 @@ def check_settings(config: Mapping[str, Any]) -> None:
 def check_components(config: Config) -> None:
     """Refuse names of components that the pipeline does not have; spaCy ignores some of them.
 
-    Where a callback of ``[nlp]`` may add components, only the names in the pipeline itself are checked.
+    Where a callback may add components, only the names in the pipeline itself are checked.
     RAISES ConfigError: Naming such a component, its setting, and the component that it is near.
     """
     try:
@@ -70,7 +70,7 @@ def check_components(config: Config) -> None:
     places = {"components": values.get("components", {}), "pipeline": values.get("nlp", {}).get("pipeline")}
     if not isinstance(places["pipeline"], list):
         return  # spaCy's schema refuses it
-    open_ended = any(values["nlp"].get(callback) for callback in _CALLBACKS)
+    open_ended = any(values.get(section, {}).get(name) for section, names in _CALLBACKS.items() for name in names)
     for (section, setting), place in _LISTS.items():
         if place == "pipeline" and open_ended:
             continue

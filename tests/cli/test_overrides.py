@@ -141,10 +141,14 @@ def test_variables_of_a_user_and_settings_of_components_are_accepted(after: str,
     load_config(mistyped(tmp_path / "mine.cfg", "[paths]", after), {})
 
 
-@pytest.mark.parametrize("callback", ["before_creation", "after_creation", "after_pipeline_creation"])
+@pytest.mark.parametrize(
+    "callback",
+    ["nlp.before_creation", "nlp.after_creation", "nlp.after_pipeline_creation", "initialize.before_init"],
+)
 def test_names_of_components_that_a_callback_may_add_are_accepted(callback: str, tmp_path: Path) -> None:
     path = mistyped(tmp_path / "mine.cfg", "seed = 1", 'seed = 1\nfrozen_components = ["added"]')
-    callbacks = f'[nlp.{callback}]\n@callbacks = "mine"\n[corpora]'
+    outer = "[initialize]\n" if callback.startswith("initialize") else ""
+    callbacks = f'{outer}[{callback}]\n@callbacks = "mine"\n[corpora]'
     path.write_text(path.read_text("utf8").replace("[corpora]", callbacks, 1), "utf8")
     load_config(path, {})
     path.write_text(path.read_text("utf8").replace('["crf_ner"]', '["crf_nre"]', 1), "utf8")
