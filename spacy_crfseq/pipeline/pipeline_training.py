@@ -483,11 +483,15 @@ def _corpora(nlp: Language, config: Any, settings: dict[str, Any]) -> tuple[_Rea
 def _check_score_weights(nlp: Language, config: Config, settings: dict[str, Any], example: Example, say: Say) -> None:
     """Name weights of scores that the pipeline lacks, given a text of the training corpus.
 
-    They count 0 if they may be those of components that are left out of ``[nlp] pipeline``.
-    RAISES ConfigError: If no component is left out.
+    They count 0 if they may be those of components that are left out of ``[nlp] pipeline``, or are those of the usual
+    attribute of a component, which configs have, such as that of tags where it predicts ``pos``.
+    RAISES ConfigError: If they are neither.
     """
     lacking = lacking_scores(nlp, settings["score_weights"], example)
-    if lacking and not config.get("components", {}).keys() <= set(nlp.component_names):
+    by_factory = [nlp.get_pipe_meta(name).default_score_weights for name in nlp.pipe_names]
+    usual = {name for weights in by_factory for name, weight in (weights or {}).items() if weight}
+    left_out = not config.get("components", {}).keys() <= set(nlp.component_names)
+    if lacking and (left_out or usual.issuperset(lacking)):
         say("warn", f"[training.score_weights] {', '.join(lacking)}: the pipeline has no such scores.")
     elif lacking:
         name, advice = next(iter(lacking.items()))

@@ -189,6 +189,17 @@ def test_a_weight_for_a_score_that_the_pipeline_lacks_is_refused_before_training
         assert "Reading and encoding" not in result.output
 
 
+def test_the_usual_weight_of_a_component_may_stay_where_it_predicts_another_attribute(
+    fit_on: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "pos.conll").write_text("Ada PROPN\nsees VERB\n\n" * 9)
+    columns = [option for part in ("train", "dev") for option in (f"--corpora.{part}.columns", '["word", "pos"]')]
+    corpora = ["--paths.train", tmp_path / "pos.conll", *columns]
+    args = ["--components.crf_tagger.attr pos --patience 1", "--training.score_weights", '{"tag_acc": 1.0}']
+    said = worked(fit_on("crf_tagger", corpora=corpora, args=args)).stdout
+    assert "[training.score_weights] tag_acc: the pipeline has no such scores." in said
+
+
 def test_weights_for_scores_of_components_that_are_left_out_are_named_before_training(fit_on: Run) -> None:
     args = ["--nlp.pipeline", '["crf_tagger"]', "--training.score_weights", '{"tag_acc": 0.5, "ents_f": 0.5}']
     output = worked(fit_on("crf_tagger", "crf_ner", args=args)).output
