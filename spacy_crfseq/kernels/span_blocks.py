@@ -72,7 +72,8 @@ def span_steps(
 def _judge_tokens(filler: int, outside: Bools, least: float, work: BlockArrays, allowed: Bools, covered: Bools) -> None:
     """Note the labels that tokens of a block may not have, and which tokens no span above `least` may have.
 
-    filler (int): See `span_steps.filler_of`; where a token may not have it, its whole sequence stays covered.
+    filler (int): See `span_steps.filler_of`; where a token may not have it, its whole sequence stays covered, and where
+        the block has lost a sequence, whose marginals are then wrong.
     """
     marginals, v, begins, lengths, n, running = work.e, work.v, work.begins, work.lengths, outside.shape[0], LANES
     lowest, within, few = np.empty(LANES, v.dtype), np.empty(LANES, v.dtype), np.ones(LANES, np.bool_)
@@ -96,7 +97,7 @@ def _judge_tokens(filler: int, outside: Bools, least: float, work: BlockArrays, 
                     allowed[token, k] = tile[k, lane] > 0
             few[lane] &= tile[max(filler, 0), lane] > 0
     for lane in range(LANES):
-        for t in range(lengths[lane] if filler < 0 or not few[lane] else 0):
+        for t in range(lengths[lane] if filler < 0 or not few[lane] or work.lost[lane] else 0):
             covered[begins[lane] + t] = True
 
 

@@ -106,3 +106,22 @@ def test_spans_of_blocks_are_those_of_single_sequences(scheme: str, dtype: Any, 
     for name in ("opens", "closes", "goes_on"):
         rounding = 2e-4 if dtype == np.float32 else 1e-11
         np.testing.assert_allclose(getattr(chain, name), getattr(single, name), atol=rounding)
+
+
+
+@pytest.mark.skipif(kernels.UNCOMPILED, reason="blocks are written in LLVM")
+def test_sequences_that_a_block_loses_keep_their_probable_spans() -> None:
+    """Transitions of a wide range make scaling lose some sequences in float32, whose marginals are then wrong."""
+    rng, tags = np.random.default_rng(1), tags_of(["A", "B"], "IOB2")
+    offsets, outside = np.append(0, np.cumsum(rng.integers(6, 12, 16))), np.array([tag == "O" for tag in tags])
+    sizes, table = 2 * [np.zeros(len(tags))], transition_table(tags, "IOB2")
+    for _ in range(40):
+        emissions = rng.standard_normal((int(offsets[-1]), len(tags)))
+        free = Scores(emissions, 16 * rng.standard_normal((1, len(tags), len(tags))), *sizes)
+        scores = Scores(*(array.astype(np.float32) for array in free)).constrained(table)
+        asked = table.inside, outside, 0.1
+        chain, _ = spans.make_span_chain(scores, offsets, *asked)
+        with one_by_one():
+            single, _ = spans.make_span_chain(scores, offsets, *asked)
+        expected, _ = spans.candidates(single, offsets, outside, 0.1)
+        np.testing.assert_array_equal(spans.candidates(chain, offsets, outside, 0.1)[0], expected)
