@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from spacy import util
 from thinc.api import ConfigValidationError
 
+from ..corpora.outputs import PIPELINE
 from ..errors import ConfigError
 from .overrides import check_components, check_overrides, check_settings, check_variables
-from .select import CONFIG
 
 if TYPE_CHECKING:
     from thinc.api import Config
@@ -78,15 +78,18 @@ def load_config(config_path: Path, overrides: dict[str, Any], sections: Collecti
     return replaced
 
 
-def pipelines_in(block: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the folders of pipelines that a config names: sources of components, teachers, vectors."""
-    for value in block.values():
-        if isinstance(value, Mapping):
-            yield from pipelines_in(value)
-        elif isinstance(value, str):
-            with suppress(OSError, ValueError):  # a text that is no name of a file
-                if (Path(value) / CONFIG).is_file():
-                    yield value
+def pipelines_in(value: Any) -> Iterator[str]:
+    """Yield the folders of pipelines that a value of a config names: sources of components, teachers, vectors.
+
+    A folder with a config alone is the place of a project.
+    """
+    if isinstance(value, Mapping | list):
+        for inner in value.values() if isinstance(value, Mapping) else value:
+            yield from pipelines_in(inner)
+    elif isinstance(value, str) and value:
+        with suppress(OSError, ValueError):  # a text that is no name of a file
+            if all((Path(value) / name).is_file() for name in PIPELINE):
+                yield value
 
 
 @contextmanager

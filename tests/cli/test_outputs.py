@@ -8,6 +8,7 @@ import pytest
 
 from spacy_crfseq.cli.program import crfseq_cli
 from spacy_crfseq.corpora.outputs import PIPELINE
+from spacy_crfseq.pipeline.configs import pipelines_in
 from tests.commands import LBFGS, WAPITI, Run, refused, worked, write_config
 
 
@@ -104,6 +105,17 @@ def test_unusable_input_is_refused_with_its_reason(run: Run, folder: Path, comma
 def test_a_text_is_no_file(run: Run, folder: Path) -> None:
     worked(run("explain", "model", "Ada\0" + "x" * 5000, "-p crf_ner -o page.html --limit 1 -t 0"))
     assert Path("page.html").is_file()
+
+
+def test_a_pipeline_of_a_config_is_a_folder_with_its_files_by_any_setting(folder: Path) -> None:
+    shutil.copy("train.cfg", "config.cfg")
+    values = {"group": "", "path": ".", "name": "Ada\0", "size": 3, "root": str(folder), "several": ["other"]}
+    assert list(pipelines_in({"paths": values, "source": "model"})) == ["other", "model"]
+
+
+def test_the_folder_of_a_project_takes_what_its_config_trains(run: Run, folder: Path) -> None:
+    shutil.copy("train.cfg", "config.cfg")
+    refused(run("fit", "config.cfg", "-o new --paths.train none.conll --paths.dev", ""), "none.conll: no such file")
 
 
 # All commands

@@ -108,7 +108,6 @@ def test_spans_of_blocks_are_those_of_single_sequences(scheme: str, dtype: Any, 
         np.testing.assert_allclose(getattr(chain, name), getattr(single, name), atol=rounding)
 
 
-
 @pytest.mark.skipif(kernels.UNCOMPILED, reason="blocks are written in LLVM")
 def test_sequences_that_a_block_loses_keep_their_probable_spans() -> None:
     """Transitions of a wide range make scaling lose some sequences in float32, whose marginals are then wrong."""
