@@ -41,7 +41,10 @@ SECTIONS = {part.splitlines()[0]: part for part in re.split(r"^## ", PAGE, flags
 
 
 KEPT = "Keep your program, change its trainer"
-NAMES = "".join(f"A{'d' * i}a\tB-X\nsaw\tO\nBo\tB-X\n\nCy\tB-X\nr{'a' * i}n\tO\n\n" for i in range(8))
+NAMES = "".join(
+    f"A{'d' * i}a\tB-X\nsaw\tO\nBo\tB-X\n\nCy\tB-X\nr{'a' * i}n\tO\n\nIn\tO\nM{'a' * i}y\tO\n\n" for i in range(25)
+)
+"""Entities, enough to calibrate an imported model, and words in their form, which it mistakes for entities."""
 
 
 @pytest.fixture
