@@ -157,12 +157,12 @@ def too_few(total: int, wrong: int, unit: str) -> str:
     wrong (int): How many of them are wrong.
     unit (str): "spans" or "tokens".
     """
-    if total >= FEW and wrong >= WRONG:
-        return ""
-    return (
-        f"{total:,} predicted {unit}, {wrong:,} of them wrong, are too few to calibrate: it takes {FEW}, and {WRONG} "
-        "of them wrong"
-    )
+    lacks = []
+    if total < FEW:
+        lacks.append(f"{FEW} predicted {unit}, instead of {total:,}")
+    if wrong < WRONG:
+        lacks.append(f"{WRONG} mistakes, instead of {wrong:,} in {total:,} predicted {unit}")
+    return f"calibration takes {', and '.join(lacks)}" if lacks else ""
 
 
 def span_probabilities(

@@ -55,9 +55,12 @@ class Certainty(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         """Return the figures for JSON, without those of single labels."""
-        whole = {name: None if value != value else value for name, value in self.whole._asdict().items()}
+        whole, perfect = (
+            {name: None if value != value else value for name, value in figures._asdict().items()}
+            for figures in (self.whole, self.perfect)
+        )
         bins = [part._asdict() for part in self.bins]
-        return {"temperature": self.temperature, **whole, "perfect": self.perfect._asdict(), "bins": bins}
+        return {"temperature": self.temperature, **whole, "perfect": perfect, "bins": bins}
 
 
 def calibration(

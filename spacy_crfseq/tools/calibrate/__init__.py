@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from spacy.training import Example
 
     from ...pipeline.component import CRFComponent
+    from ...pipeline.doc_posterior import DocPosterior
 
 
 class Calibrations(NamedTuple):
@@ -115,29 +116,36 @@ def _calibrated(
     check_global(pipe.name, pipe.method.loss, "a temperature")
     pipe.cfg["cover"] = {}  # of what is predicted without it
     judged, answers = judge(pipe, examples, docs)
-    if not judged.known.any():
+    if not (wanted or judged.known.any()):
         raise DataError(
             f"Component {pipe.name!r} predicts no spans in the {len(examples)} documents of the file, so its "
             "probabilities cannot be judged. Check that it was trained on such texts, or use a larger file."
         )
     right = judged.certainties()[1]
-    if lacks := too_few(len(right), int((~right).sum()), judged.unit):
+    lacks = too_few(len(right), int((~right).sum()), judged.unit)
+    if lacks and not wanted:
         raise DataError(f"Component {pipe.name!r}: {lacks}. Use a larger file.")
+    temperature, after, curve, types = answers.distribution.temperature, judged, None, None
+    if not lacks:
+        temperature = _fit_temperature(pipe, judged, answers)
+        after, _ = judge(pipe, examples, docs, pipe.posterior(docs, preset=True, temperature=temperature))
+        if not after.plain:
+            curve, types, after = fit_types(after, by_type=settings.by_type)
+    tables = [certainty(side, settings.bins, equal_mass=settings.equal_mass) for side in (judged, after)]
+    recalls = _covered(pipe, examples, docs, temperature, wanted) if wanted else None
+    first, last = (table for table in tables if table is not None)
+    return ComponentCalibration(judged.unit, curve, types, first, last, recalls, lacks)
+
+
+def _fit_temperature(pipe: CRFComponent, judged: Judged, answers: DocPosterior) -> float:
+    right = judged.certainties()[1]
     with tqdm(disable=None, leave=False, file=sys.stderr, desc=f"{pipe.name}: temperatures") as bar:
 
         def probabilities_at(temperature: float) -> NDArray[np.float64]:
             bar.update()
             return answers.probabilities_at(temperature)[judged.known]
 
-        temperature = round(fit_temperature(probabilities_at, right, np.zeros(len(right))).value, 4)
-    after, _ = judge(pipe, examples, docs, pipe.posterior(docs, preset=True, temperature=temperature))
-    curve = types = None
-    if not after.plain:
-        curve, types, after = fit_types(after, by_type=settings.by_type)
-    tables = [certainty(side, settings.bins, equal_mass=settings.equal_mass) for side in (judged, after)]
-    recalls = _covered(pipe, examples, docs, temperature, wanted) if wanted else None
-    first, last = (table for table in tables if table is not None)
-    return ComponentCalibration(judged.unit, curve, types, first, last, recalls)
+        return round(fit_temperature(probabilities_at, right, np.zeros(len(right))).value, 4)
 
 
 def _covered(
@@ -181,8 +189,9 @@ def _store(model: Path, folder: Path, results: dict[str, ComponentCalibration]) 
     for name, result in results.items():
         file = folder / name / "cfg"
         settings = {**read_settings(file), "temperature": result.after.temperature}
-        settings.pop("calibration", None)
         settings.pop("cover", None)
+        if not result.too_few:
+            settings.pop("calibration", None)
         curves = {"calibration": result.curves} if result.curves else {}
         cover = {"cover": result.recalls.thresholds} if result.recalls and result.recalls.thresholds else {}
         write_json(file, {**settings, **curves, **cover})
@@ -202,6 +211,7 @@ class ComponentCalibration(NamedTuple):
     curve (Curves | None): For spans of all types; None for tokens.
     types (Curves | None): For types with enough spans; None without `--by-type`.
     recalls (Recalls | None): None without `--recall`.
+    too_few (str): Why the temperature and the curves stay as they were; empty if they were fitted.
     """
 
     unit: str
@@ -210,6 +220,7 @@ class ComponentCalibration(NamedTuple):
     before: Certainty
     after: Certainty
     recalls: Recalls | None = None
+    too_few: str = ""
 
     @property
     def curves(self) -> dict[str, Curve]:
@@ -245,4 +256,5 @@ class ComponentCalibration(NamedTuple):
             "before": self.recalls.before.as_json(),
             "after": self.recalls.after.as_json(),
         }
-        return {"unit": self.unit, **sides, "curve": curve, "by_type": by_type, "recall": recall}
+        figures = {"unit": self.unit, "too_few": self.too_few or None, **sides}
+        return {**figures, "curve": curve, "by_type": by_type, "recall": recall}

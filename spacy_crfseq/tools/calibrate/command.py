@@ -15,7 +15,7 @@ from ...corpora.layouts import Asked
 from ...corpora.paths import joined
 from ...reliability import FEW
 from ...schemes import ANY
-from . import CalibrationSettings, ComponentCalibration, calibrate
+from . import CalibrationSettings, ComponentCalibration, Recalls, calibrate
 
 
 @command("calibrate", "Use")
@@ -68,7 +68,8 @@ def calibrate_cli(
     With --recall 0.99, words that the model would leave out are put into spans, too, if they are likely enough to be in
     one. The threshold is the highest with which 99 in 100 spans are covered: all their words are in predicted spans, of
     whatever type. It is so low that even the lower end of the interval of that share on DEV, the middle 95 % of samples
-    of its texts, reaches it. --recall PER=0.99 asks so for one label. The probabilities of spans stay the same.
+    of its texts, reaches it. --recall PER=0.99 asks so for one label. The probabilities of spans stay the same. Where
+    DEV has too few predictions or mistakes for a temperature, the model keeps the one that it has.
 
     Example:
       python -m spacy crfseq calibrate training/model-best dev.conll \\
@@ -92,13 +93,23 @@ def calibrate_cli(
     say = printer()
     for name, result in done.results.items():
         _print_component(say, name, result)
-    what = "temperature and the thresholds" if recall else "temperature"
+    fitted = not all(result.too_few for result in done.results.values())
+    what = " and the ".join(["temperature"] * fitted + ["thresholds"] * bool(recall))
     say.good(f"Saved the {what} of {', '.join(done.results)} to {output or Path(model)}")
 
 
 def _print_component(say: Any, name: str, result: ComponentCalibration) -> None:
-    unit, curve, types, before, after, recalls = result
     say.divider(name)
+    if result.too_few:
+        say.text(f"Temperature {result.before.temperature:.3f} and curves stay as they are: {result.too_few}")
+    else:
+        _print_fit(say, result)
+    if result.recalls is not None:
+        _print_recalls(say, result.unit, result.recalls)
+
+
+def _print_fit(say: Any, result: ComponentCalibration) -> None:
+    unit, curve, types, before, after, *_ = result
     change = f"{before.temperature:.3f} -> {after.temperature:.3f}"
     say.text(f"Temperature {change}, fitted to {before.whole.total:,} {unit}")
     for fitted, of in ((curve, "spans of all types"), (types, "types")):
@@ -120,22 +131,16 @@ def _print_component(say: Any, name: str, result: ComponentCalibration) -> None:
     mean, low, high = after.perfect
     of = f"Perfect probabilities of {after.whole.total:,} {unit}"
     say.text(f"{of} would have an ECE of {mean:.3f} ({low:.3f} to {high:.3f} in 95 % of samples)")
-    if recalls is not None:
-        names = ", ".join(f"{label} {share:g}" for label, share in recalls.thresholds.items() if share < 1)
-        say.text(f"Thresholds for recall: {names or 'none is needed'}. Spans whose words are all in predicted spans:")
-        rows = [
-            [
-                old.label,
-                f"{old.spans:,}",
-                f"{old.recall:.4f}",
-                f"-> {new.recall:.4f}",
-                f"{new.low:.4f} to {new.high:.4f}",
-            ]
-            for old, new in zip(recalls.before.labels, recalls.after.labels, strict=True)
-        ]
-        say.table(rows, header=("label", unit, "covered", "", "95 % interval"), aligns=("l", *"rrlr"), divider=True)
-        first, last = recalls.before, recalls.after
-        change = (
-            f"{first.words:,} -> {last.words:,} words, {first.precision:.4f} -> {last.precision:.4f} of them in gold"
-        )
-        say.text(f"Predicted spans have {change} spans")
+
+
+def _print_recalls(say: Any, unit: str, recalls: Recalls) -> None:
+    names = ", ".join(f"{label} {share:g}" for label, share in recalls.thresholds.items() if share < 1)
+    say.text(f"Thresholds for recall: {names or 'none is needed'}. Spans whose words are all in predicted spans:")
+    rows = [
+        [old.label, f"{old.spans:,}", f"{old.recall:.4f}", f"-> {new.recall:.4f}", f"{new.low:.4f} to {new.high:.4f}"]
+        for old, new in zip(recalls.before.labels, recalls.after.labels, strict=True)
+    ]
+    say.table(rows, header=("label", unit, "covered", "", "95 % interval"), aligns=("l", *"rrlr"), divider=True)
+    first, last = recalls.before, recalls.after
+    change = f"{first.words:,} -> {last.words:,} words, {first.precision:.4f} -> {last.precision:.4f} of them in gold"
+    say.text(f"Predicted spans have {change} spans")

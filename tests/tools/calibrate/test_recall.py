@@ -12,6 +12,7 @@ import spacy
 from spacy.tokens import Doc
 
 from spacy_crfseq.errors import ConfigError, DataError
+from spacy_crfseq.pipeline import calibration
 from spacy_crfseq.pipeline.corpus_reader import read_examples
 from spacy_crfseq.schemes import TagSpan
 from spacy_crfseq.tools._pages.coverage import coverage
@@ -134,6 +135,46 @@ def test_settings_that_contradict_a_threshold_for_recall(model: Path, settings: 
     helpers.pipe_of(nlp, "crf_ner").cfg["cover"] = {"*": 0.5}
     with pytest.raises(ConfigError, match=re.escape(message)):
         nlp("Anna met Bob in Oslo.")
+
+
+@pytest.mark.parametrize(
+    ("few", "wrong", "lacking"),
+    [
+        (10_000, 0, "calibration takes 10000 predicted spans, instead of "),
+        (1, 10_000, "calibration takes 10000 mistakes, instead of "),
+    ],
+)
+def test_a_threshold_needs_neither_predictions_nor_mistakes(
+    run: Run, model: Path, corpus: Corpus, monkeypatch: pytest.MonkeyPatch, few: int, wrong: int, lacking: str
+) -> None:
+    nlp = spacy.load(model)
+    kept = {"temperature": 1.5, "calibration": {"*": [-3.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0]}}
+    helpers.pipe_of(nlp, "crf_ner").cfg.update(kept)
+    nlp.to_disk(model)
+    monkeypatch.setattr(calibration, "FEW", few)
+    monkeypatch.setattr(calibration, "WRONG", wrong)
+    refused(run("calibrate", model, corpus.dev, "-f conll2003"), f"Component 'crf_ner': {lacking}")
+    shown = worked(run("calibrate", model, corpus.dev, "-f conll2003 --recall 0.8")).stdout
+    assert f"Temperature 1.500 and curves stay as they are: {lacking}" in " ".join(shown.split())
+    assert "Saved the thresholds of crf_ner" in shown
+    stored = json.loads((model / "crf_ner" / "cfg").read_text())
+    assert {name: stored[name] for name in kept} == kept
+    assert 0 < stored["cover"]["*"] < 1
+
+
+def test_a_model_that_predicts_nothing_gets_a_threshold(run: Run, model: Path, corpus: Corpus) -> None:
+    nlp = spacy.load(model)
+    pipe = helpers.pipe_of(nlp, "crf_ner")
+    theta = pipe.crf.theta.copy()
+    views, outside = pipe.crf.at(theta).views, pipe.tags.index("O")
+    views.transitions[..., outside] += 6
+    views.start[outside] += 6
+    pipe.set_parameters(theta)
+    nlp.to_disk(model)
+    refused(run("calibrate", model, corpus.dev, "-f conll2003"), "predicts no spans")
+    figures = json.loads(worked(run("calibrate", model, corpus.dev, "-f conll2003 --recall 0.8 --json")).stdout)
+    assert figures["crf_ner"]["recall"]["after"]["labels"]["all"]["low"] >= 0.8
+    assert figures["crf_ner"]["after"]["perfect"]["mean"] is None
 
 
 @pytest.mark.parametrize(
