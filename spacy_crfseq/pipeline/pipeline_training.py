@@ -28,7 +28,7 @@ from .configs import load_config, naming_block, pipelines_in
 from .corpus import Corpus
 from .scorers import lacking_scores, scores_alone
 from .spacy_train import Calibrate
-from .terms import check_texts, reader_of
+from .terms import begin_texts, reader_of
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -420,7 +420,7 @@ def set_up_from(config: Config, say: Say = log) -> PipelineTraining:
         (read, portions), (read_dev, dev_portions) = _corpora(nlp, filled, settings)
         _check_score_weights(nlp, config, settings, next(iter(read())), say)
         for pipe in to_train.values():
-            check_texts(pipe.doc_model, nlp)
+            pipe.training.set(begun=begin_texts(pipe.doc_model, nlp))
     last = max(nlp.pipe_names.index(name) for name in to_train)
     annotates = not set(settings["annotating_components"]).isdisjoint(nlp.pipe_names[:last])  # for one trained later
     block = corpus_block(filled, "train_corpus")

@@ -21,6 +21,7 @@ class TrainingPlan(NamedTuple):
     streamed (bool): Whether spaCy's training reads more than what `initialize` has read.
     source (DocModel | None): A trained model, whose labels, features and weights `initialize` takes over.
     term_readers (Mapping): Functions that read the texts of terms, by their names.
+    begun (Mapping): Those of corpora whose first texts have been read, instead of their readers.
     annotators (Sequence[Any]): Earlier components, whose predictions the texts of terms get before they are read.
     postponed (bool): Leave the first stage without training.
     keeps (bool): Keep the collected texts, to begin again with.
@@ -35,6 +36,7 @@ class TrainingPlan(NamedTuple):
     streamed: bool = False
     source: DocModel | None = None
     term_readers: Mapping[str, ReadTexts] = {}
+    begun: Mapping[str, ReadTexts] = {}
     annotators: Sequence[Any] = ()
     postponed: bool = False
     keeps: bool = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial, reduce
+from itertools import chain
 from operator import getitem
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -51,15 +52,24 @@ def find_texts(model: DocModel, given: Mapping[str, Texts], nlp: Language | None
     return readers
 
 
-def check_texts(model: DocModel, nlp: Language) -> None:
+def begin_texts(model: DocModel, nlp: Language) -> dict[str, ReadTexts]:
     """Read the first text of each term from its corpus in the config, so that its errors come before any training.
 
-    RAISES CrfError: If a reader cannot read it, or has none.
+    Returns functions that read the texts: the first call continues, so that a teacher is loaded once for both.
+    RAISES CrfError: If a reader cannot read the first text, or has none.
     """
-    terms = model.method.each_term(model.name)
+    terms, begun = model.method.each_term(model.name), dict[str, ReadTexts]()
     for name, read in find_texts(model, {}, nlp).items():
-        if next(read(), None) is None:
+        examples = read()
+        first = next(examples, None)
+        if first is None:
             raise no_text(model.name, name, terms[name].corpus)
+        begun[name] = partial(_continued, [chain([first], examples)], read)
+    return begun
+
+
+def _continued(begun: list[Iterator[Example]], read: ReadTexts) -> Iterator[Example]:
+    return begun.pop() if begun else read()
 
 
 def no_text(component: str, term: str, corpus: str | None) -> DataError:

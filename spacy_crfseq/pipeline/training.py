@@ -269,7 +269,7 @@ class Training:
         Components before this one annotate them if they annotate in training, and are trained already.
         """
         name = self.model.name
-        self.plan = self.plan._replace(term_readers=find_texts(self.model, given or {}, nlp))
+        self.plan = self.plan._replace(term_readers=find_texts(self.model, {**self.plan.begun, **(given or {})}, nlp))
         if nlp is not None and self.model.method.terms and not self.plan.annotators:
             names, settings = nlp.component_names, nlp.config.interpolate().get("training") or {}
             before = names[: names.index(name)] if name in names else []

@@ -26,6 +26,7 @@ from spacy_crfseq.corpora import CUSTOM, PRESETS, Preset
 from spacy_crfseq.corpora.layouts import DOCS, Asked, trained_layout
 from spacy_crfseq.errors import ConfigError, ModelFileError
 from spacy_crfseq.files import replace_folder
+from spacy_crfseq.pipeline import teacher as teacher_module
 from spacy_crfseq.pipeline.corpus import Corpus
 from spacy_crfseq.pipeline.corpus_reader import CorpusReader, read_examples
 from spacy_crfseq.pipeline.pipeline_training import CHECKPOINT, PipelineTraining
@@ -687,14 +688,19 @@ def test_foreign_files_are_refused_and_not_run(content: bytes, tmp_path: Path, c
     assert capsys.readouterr().out == ""
 
 
-def test_a_pipeline_learns_from_a_teacher_on_raw_texts(fit_on: Run, paths: list[str], run: Run, tmp_path: Path) -> None:
+def test_a_pipeline_learns_from_a_teacher_on_raw_texts(
+    fit_on: Run, paths: list[str], run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fit_on("crf_tagger", "crf_ner")
     teacher, raw, config = tmp_path / "out" / "model-best", tmp_path / "raw.txt", tmp_path / "c.cfg"
     raw.write_text("Zed sees a quagga in Oslo .\nMary sold the blorks .\n" * 4, encoding="utf8")
     learn = ["fit", config, "--patience 1", "--output", tmp_path / "new", *paths, "--teacher", teacher, "--raw", raw]
     weight = ["--components.crf_ner.terms.teacher.weight", "0.5", "--corpora.teacher.limit", "6"]
+    loaded = list[str]()
+    monkeypatch.setattr(teacher_module, "load_pipeline", lambda model: (loaded.append(model), load_pipeline(model))[1])
     said = worked(run(*learn, *weight), "Term teacher: 6 sequences", "0.5 * CrossEntropy", "1 * CrossEntropy")
     assert said.stdout.count("Term teacher") == 2
+    assert len(loaded) == 2, "once for each component"
     shutil.rmtree(teacher)
     raw.unlink()
     assert [entity.text for entity in spacy.load(tmp_path / "new" / "model-best")("Ada sold a map").ents] == ["Ada"]
