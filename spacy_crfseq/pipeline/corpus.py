@@ -7,13 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import minibatch
 
-from ..corpora.leaks import sentence_keys
 from ..files import collecting
 from .doc_builder import LabelledText, join
 
@@ -44,7 +40,6 @@ class Corpus:
         self._kept: list[Example] | None = None
         self._labelled: dict[tuple[Any, ...], LabelledText | None] = {}
         self._n_tokens: int | None = None
-        self._keys: NDArray[np.uint64] | None = None
 
     def __iter__(self) -> Iterator[Example]:
         if not self.keeps:
@@ -77,19 +72,16 @@ class Corpus:
         if self._read_portions is None:
             yield from in_portions(self)
             return
-        n_docs, n_tokens, keys = 0, 0, list[NDArray[np.uint64]]()
+        n_docs = n_tokens = 0
         for portion in self._read_portions(PORTION, columns, annotation):
             if isinstance(portion, list):
                 n_docs += len(portion)
                 n_tokens += sum(len(example.predicted) for example in portion)
-                keys += [_keys_of(example.reference) for example in portion]
             else:
                 n_docs += len(portion.text.offsets) - 1
                 n_tokens += len(portion.tags)
-                keys.append(sentence_keys(portion.text.orths, portion.text.offsets))
             yield portion
         self.count(n_docs, n_tokens)
-        self._note(keys)
 
     def labelled(self, columns: Sequence[str], annotation: Annotation) -> LabelledText | None:
         """Return all texts at once, None where docs are needed, or if there are none; arguments and errors as above.
@@ -117,26 +109,12 @@ class Corpus:
         self._kept = [Example(doc, example.reference) for doc, example in zip(done, examples, strict=True)]
 
     def _counted(self) -> Iterator[Example]:
-        n_docs, n_tokens, keys = 0, 0, list[NDArray[np.uint64]]()
+        n_docs = n_tokens = 0
         for example in self._read():
             n_docs += 1
             n_tokens += len(example.predicted)
-            keys.append(_keys_of(example.reference))
             yield example
         self.count(n_docs, n_tokens)
-        self._note(keys)
-
-    def _note(self, keys: list[NDArray[np.uint64]]) -> None:
-        if self._keys is None:
-            self._keys = np.concatenate([np.zeros(0, np.uint64), *keys])
-
-    @property
-    def keys(self) -> NDArray[np.uint64]:
-        """Those of its sentences, see `sentence_keys`; it is read to its end if it has not been yet."""
-        if self._keys is None:
-            for _ in self:
-                pass
-        return np.zeros(0, np.uint64) if self._keys is None else self._keys
 
     def count(self, n_docs: int, n_tokens: int) -> None:
         """Take in the size of the corpus, after a pass over all of it, perhaps on other machines."""
@@ -160,11 +138,3 @@ class Corpus:
 def in_portions(examples: Iterable[Example]) -> Iterator[list[Example]]:
     """Yield some examples at a time."""
     yield from minibatch(examples, PORTION)
-
-
-def _keys_of(doc: Doc) -> NDArray[np.uint64]:
-    """Return the keys of the sentences of a Doc; the whole Doc is one if they are not set."""
-    table = doc.to_array(["ORTH", "SENT_START", "IS_SPACE"]).reshape(len(doc), 3)
-    table = table[table[:, 2] == 0]
-    starts = np.flatnonzero(table[:, 1] == 1)
-    return sentence_keys(table[:, 0], np.unique([0, *starts, len(table)]))

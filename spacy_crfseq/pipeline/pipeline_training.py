@@ -17,8 +17,8 @@ import numpy as np
 from spacy import util
 from tqdm import tqdm
 
-from ..corpora.layouts import corpus_block
-from ..corpora.leaks import MOST, leak
+from ..corpora.layouts import corpus_block, reader_layout
+from ..corpora.leaks import MOST, leak, sentence_keys
 from ..corpora.outputs import check_output_folder
 from ..errors import ConfigError, DataError, count_of
 from ..files import replace_folder
@@ -161,17 +161,37 @@ class PipelineTraining(NamedTuple):
     def warn_of_leak(self) -> None:
         """Warn of dev sentences that are in the training corpus, and calibrate nothing on a corpus of mostly such.
 
-        Workers of a cluster read the training corpus themselves, so nothing is known of it then.
+        The files are read once more, without making Docs, except spaCy's own. Workers of a cluster may read other
+        files, so nothing is compared then.
         """
-        if self.distributed or not self.has_dev():
+        if self.distributed:
             return
-        copies = leak(self.corpus.keys, self.dev.keys)
+        copies = leak(*(sentence_keys(self._sentences(name)) for name in ("train_corpus", "dev_corpus")))
         if not copies.matters:
             return
         learned = copies.share > MOST
         self.say("warn", f"{copies}{' Probabilities are not calibrated on them.' if learned else ''}")
         for pipe in self.to_train.values() if learned else ():
             pipe.training.set(calibrates=False)
+
+    def _sentences(self, corpus: str) -> Iterator[Sequence[str]]:
+        """Yield the words of the sentences in the files of train_corpus or dev_corpus, before any are joined.
+
+        There are none where a reader is limited, is of a user, or reads attribute files, which may have no words.
+        """
+        from .corpus_reader import CorpusReader
+
+        block = corpus_block(self.nlp.config.interpolate(), corpus)
+        if not block.get("path") or block.get("limit") or reader_layout(block) is None:
+            return
+        reader = util.registry.resolve({"corpus": block})["corpus"]
+        if isinstance(reader, CorpusReader):
+            yield from (sentence.words for sentence in reader.sentences(self.nlp))
+            return
+        for doc in (example.reference for example in reader(self.nlp)):  # of spaCy's own reader
+            starts = [token.i for token in doc if token.i == 0 or token.is_sent_start]
+            for start, end in zip(starts, [*starts[1:], len(doc)], strict=True):
+                yield [token.text for token in doc[start:end]]
 
     def without_dev(self) -> None:
         """Let components that calibrate do so by parts of the training corpus, if that is small."""

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import spacy
 import typer
-from spacy.tokens import Doc
+from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 
 from spacy_crfseq.cli.fit import fit
@@ -27,9 +27,10 @@ from spacy_crfseq.corpora.layouts import DOCS, Asked, trained_layout
 from spacy_crfseq.errors import ConfigError, ModelFileError
 from spacy_crfseq.files import replace_folder
 from spacy_crfseq.pipeline import teacher as teacher_module
+from spacy_crfseq.pipeline.configs import load_config
 from spacy_crfseq.pipeline.corpus import Corpus
 from spacy_crfseq.pipeline.corpus_reader import CorpusReader, read_examples
-from spacy_crfseq.pipeline.pipeline_training import CHECKPOINT, PipelineTraining
+from spacy_crfseq.pipeline.pipeline_training import CHECKPOINT, PipelineTraining, set_up_from
 from spacy_crfseq.pipeline.select import load_pipeline
 from spacy_crfseq.pipeline.training import Training
 from spacy_crfseq.tools.debug_data import Report, debug_data
@@ -60,6 +61,33 @@ def test_a_dev_corpus_that_is_in_the_training_corpus(train_on: Run, corpus: Any,
     findings = texts_of(debug_data(tmp_path / "all.conll", corpus.dev, layout=Asked("conll2003")))
     assert any(text in said for text in findings if "are in train" in text), "the words of debug-data"
     assert "in train" not in train_on("fit", "crf_ner", args=["--patience 1 --force"]).stdout
+
+
+@pytest.mark.parametrize(
+    ("of_train", "same"),
+    [
+        ({}, True),
+        ({"joined": 1.0}, True),
+        ({"joined": 0.7, "unit": "document", "twice": True}, True),
+        ({"path": "copy.spacy", "@readers": "spacy.Corpus.v1"}, True),
+        ({"limit": 2}, False),  # which sentences these are is not known
+    ],
+)
+def test_copies_in_a_training_corpus_of_another_form(
+    of_train: dict[str, Any], same: bool, configure: Any, corpus: Any, tmp_path: Path
+) -> None:
+    config, said = load_config(configure(tmp_path / "c.cfg", "crf_ner"), {}), list[str]()
+    config["paths"] = {"train": str(corpus.dev), "dev": str(corpus.dev)}
+    if "path" in of_train:
+        docs = [example.reference for example in read_examples(spacy.blank("en"), corpus.dev, "conll2003")]
+        DocBin(docs=docs).to_disk(tmp_path / "copy.spacy")
+        config["corpora"]["train"] = {**of_train, "path": str(tmp_path / "copy.spacy")}
+    else:
+        config["corpora"]["train"].update(of_train)
+    training = set_up_from(config, lambda kind, text: said.append(text))
+    unread: Any = None
+    training._replace(corpus=unread, dev=unread).warn_of_leak()
+    assert any("(100.0 %)" in text for text in said) == same, said
 
 
 def texts_of(report: Report) -> list[str]:
