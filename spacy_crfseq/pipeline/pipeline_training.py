@@ -511,11 +511,11 @@ def _check_score_weights(nlp: Language, config: Config, settings: dict[str, Any]
     by_factory = [nlp.get_pipe_meta(name).default_score_weights for name in nlp.pipe_names]
     usual = {name for weights in by_factory for name, weight in (weights or {}).items() if weight}
     left_out = not config.get("components", {}).keys() <= set(nlp.component_names)
-    if lacking and (left_out or usual.issuperset(lacking)):
+    for name, advice in lacking.items():
+        if not left_out and name not in usual:
+            raise ConfigError(f"[training.score_weights] {name}: the pipeline has no such score. {advice}")
+    if lacking:
         say("warn", f"[training.score_weights] {', '.join(lacking)}: the pipeline has no such scores.")
-    elif lacking:
-        name, advice = next(iter(lacking.items()))
-        raise ConfigError(f"[training.score_weights] {name}: the pipeline has no such score. {advice}")
 
 
 def _portions(reader: Any, nlp: Language) -> Callable[..., Any] | None:

@@ -227,6 +227,8 @@ def test_the_usual_weight_of_a_component_may_stay_where_it_predicts_another_attr
     args = ["--components.crf_tagger.attr pos --patience 1", "--training.score_weights", '{"tag_acc": 1.0}']
     said = worked(fit_on("crf_tagger", corpora=corpora, args=args)).stdout
     assert "[training.score_weights] tag_acc: the pipeline has no such scores." in said
+    wrong = [*args[:1], "--training.score_weights", '{"tag_acc": 1.0, "pos_ac": 1.0}']
+    refused(fit_on("crf_tagger", corpora=corpora, args=wrong), "[training.score_weights] pos_ac: the pipeline has no")
 
 
 def test_weights_for_scores_of_components_that_are_left_out_are_named_before_training(fit_on: Run) -> None:

@@ -90,7 +90,7 @@ def debug_data(
 ) -> Report:
     """Examine a corpus.
 
-    file, dev (Path): The training and the development file; without the latter, that of the config.
+    file, dev (Path): The training and the development file; without the latter, that of the config if it is another.
     config_path (Path | None): A config, to examine its features.
     layout (str | Asked | None): Layout of the files, if their ending or first lines do not tell.
     cost (bool): With a config, estimate the time of training.
@@ -106,11 +106,14 @@ def debug_data(
 
         check_folds(cross_validate)
     reading = reading_of(config_path, overrides or {}) if config_path else CorpusReading()
-    preset, dev = _layout_of(file, layout, reading.layout), dev or reading.dev
+    preset, unread = _layout_of(file, layout, reading.layout), list[Finding]()
+    if dev is None and reading.dev is not None:
+        dev, unread = _dev_of_config(reading.dev, file, config_path)
     of_dev = dev or (file if reading.is_cut else None)
     files = {"train": file, **({"dev": of_dev} if of_dev else {})}
     presets = {"train": preset, "dev": preset if dev is None else _layout_of_dev(dev, file, preset, layout, reading)}
     report = _look_at_files(files, presets, reading, is_cut=dev is None, has_tokenizer=config_path is not None)
+    report = report.with_findings(unread)
     if preset.name == DOCBIN and not report.errors["train"].count:
         from .source_errors import find_source_suspects  # no command needs features to start
 
@@ -132,6 +135,17 @@ def debug_data(
     except CrfError as error:
         findings.append(Finding("fail", f"{config_path}: {error}"))
     return replace(report.with_findings(findings), components=components, expense=expense, suspects=suspects)
+
+
+def _dev_of_config(dev: Path, file: Path, config_path: Path | None) -> tuple[Path | None, list[Finding]]:
+    """Return the dev corpus of a config to compare a file with; None, and why, if it is not there or has the file."""
+    try:
+        files = {path.resolve() for path in corpus_files(dev)}
+    except CrfError as error:
+        return None, [Finding("warn", f"The dev corpus of {config_path} was not read: {error}")]
+    if files.isdisjoint(path.resolve() for path in corpus_files(file)):
+        return dev, []
+    return None, [Finding("good", f"{file} is in the dev corpus of {config_path}, so it was not compared with that.")]
 
 
 def _layout_of(file: Path, layout: Format, configured: Preset | None) -> Preset:

@@ -113,6 +113,19 @@ def test_dev_data_is_read_in_its_own_layout(with_config: bool, run: Run, tmp_pat
         assert json.loads(run("debug-data", train, "--json", *options).stdout) == report, "the config names dev"
 
 
+@pytest.mark.parametrize(
+    ("name", "text"), [("dev.conll", "is in the dev corpus of"), ("none.conll", "none.conll: no such file")]
+)
+def test_the_dev_corpus_of_a_config_is_not_compared_with_itself_and_may_be_missing(
+    name: str, text: str, corpus: Any, configure: Callable[..., Path], tmp_path: Path
+) -> None:
+    config, dev = configure(tmp_path / "c.cfg", "crf_ner"), str(corpus.dev.parent / name)
+    report = debug_data(corpus.dev, None, config, cost=False, overrides={"paths.dev": dev})
+    assert report.files == {"train": corpus.dev}
+    assert [finding.severity for finding in report.findings if text in finding.text] in (["good"], ["warn"])
+    assert {*report.components} == {"crf_ner"}
+
+
 OTHER = GOOD.replace("B-LOC", "B-ORG")
 NEW = "Karl B-PER\nsold O\na O\nblue O\nmap O\n\n"
 LONG = "x" * 90 + " O\n\n" + "a O\n" * 300
