@@ -18,6 +18,7 @@ from ..corpora.outputs import check_output_folder, locked_folder
 from ..errors import ClusterError, ConfigError
 from ..pipeline.clusters import Cluster, Workers, connected
 from ..pipeline.configs import load_config
+from ..pipeline.corpus import Corpus
 from ..pipeline.cross_validation import Fold, each_fold
 from ..pipeline.pipeline_training import (
     BEST,
@@ -30,6 +31,7 @@ from ..pipeline.pipeline_training import (
     TrainingResults,
     set_up,
 )
+from ..pipeline.refit import dev_to_learn_from
 from ..pipeline.refit import refit as train_on_both
 from ..pipeline.select import start_from
 from ..types import BY_OPTIMIZER, Schedule
@@ -63,7 +65,8 @@ def fit(
     """Train the CRFs of a config and save the pipeline.
 
     overrides (dict[str, Any] | None): Settings in place of those of the config, by their places as "training.seed".
-    force (bool): Replace models that are in the folder; they stay until the new ones are complete.
+    force (bool): Replace models that are in the folder; they stay until the new ones are complete.  A run that is
+        resumed replaces them, too: they are its own, or it began with `force`.
     start (str | None): A trained pipeline, from whose components of the same names training continues.
     workers (Workers | None): The workers of a cluster, which train; None for this process.
     resume (bool): Continue from the checkpoint in the folder.
@@ -82,7 +85,8 @@ def fit(
             )
         _open_checkpoint(output / CHECKPOINT)
     with nullcontext() if workers is None else connected(workers.where) as cluster:
-        training = set_up(config_path, output, overrides or {}, MODELS, force, say, _files_of(output))
+        replaces, dev = force or resume, None
+        training = set_up(config_path, output, overrides or {}, MODELS, replaces, say, _files_of(output))
         if refit:
             training.refuse_trained("--refit")
         if start is not None:
@@ -103,8 +107,11 @@ def fit(
                         )
                     say("warn", "No dev corpus: training without scores; model-best will equal model-last")
                     training.without_dev()
+                if refit:
+                    dev = dev_to_learn_from(training)
                 training.encode()
-                training.warn_of_leak()
+                if training.warn_of_leak() and refit:
+                    raise ConfigError("--refit trains on the dev corpus, but most of it is in the training corpus.")
             except KeyboardInterrupt:
                 return Outcome(None, None, {}, {}, [*training.to_train], interrupted=True)
             if not resume:
@@ -115,10 +122,12 @@ def fit(
                 except ClusterError as error:
                     raise ClusterError(f"{error} Give the command again with --resume to go on from here.") from error
             outcome = training.save_models(trained, output)
-            checkpoint.path.unlink(missing_ok=True)
             if outcome.best is not None:
                 shutil.rmtree(output / REFIT, ignore_errors=True)  # of an earlier training
-            return _refit(training, trained, outcome, output) if refit and not outcome.interrupted else outcome
+            if dev is not None and not outcome.interrupted:
+                outcome = _refit(training, trained, dev, outcome, output)
+            checkpoint.path.unlink(missing_ok=True)
+            return outcome
 
 
 def cross_validate(
@@ -168,7 +177,7 @@ def _files_of(output: Path | None) -> tuple[str, ...]:
 def fit_cli(
     ctx: typer.Context,
     config_path: options.Config,
-    output: Annotated[Path | None, options.output("Folder for model-best, model-last and log.jsonl")] = None,
+    output: Annotated[Path | None, options.output("Folder for the models and log.jsonl")] = None,
     code: options.Code = None,
     evaluate_every: options.Every = None,
     patience: options.Patience = None,
@@ -218,7 +227,7 @@ def fit_cli(
 
     A run of more than half a minute leaves a checkpoint in the output folder, and removes it when it is complete. After
     a power cut or a kill, the same command with --resume reads the corpus again and continues from there; the result is
-    that of an uninterrupted run.
+    that of an uninterrupted run. The second training of --refit begins again.
 
     --dask ADDRESS trains on the workers of a Dask cluster. Each reads, encodes and keeps a part of the corpora, so all
     must be able to read the files. Batch optimizers find the same optimum as in one process. Online ones train
@@ -267,16 +276,25 @@ def fit_cli(
             raise typer.Exit(INTERRUPTED)
 
 
-def _refit(training: PipelineTraining, trained: TrainingResults, outcome: Outcome, output: Path) -> Outcome:
-    """Train again, on both corpora, and save that model beside those of an outcome, which stay if Ctrl-C ends this."""
+def _refit(
+    training: PipelineTraining, trained: TrainingResults, dev: Corpus, outcome: Outcome, output: Path
+) -> Outcome:
+    """Train again, on both corpora, and save that model with those of an outcome, which stay if this fails.
+
+    Ctrl-C ends it, and errors are raised after the outcome was printed.
+    """
     say("text", "Training again, on the training and the dev corpus")
     n_iterations = sum(len(result.history) for result in trained.results.values())
     try:
         with closing(Reporter(output / LOG, n_iterations)) as reporter:
-            train_on_both(training, trained, reporter)
+            train_on_both(training, trained, dev, reporter)
         training.save(output / REFIT)
     except KeyboardInterrupt:
         return outcome._replace(interrupted=True)
+    except Exception:
+        print_outcome(outcome)
+        say("warn", f"There is no {REFIT}: the training that learns from the dev corpus, too, has failed")
+        raise
     return outcome._replace(refit=output / REFIT)
 
 

@@ -52,13 +52,9 @@ class Corpus:
 
     def __add__(self, other: Corpus) -> Corpus:
         """Return the texts of this corpus and then those of another, read anew; kept and reported as of this one."""
-        first, second, read_portions = self._read_portions, other._read_portions, None
-        if first is not None and second is not None:
-
-            def read_portions(*given: Any) -> Iterator[LabelledText | list[Example]]:
-                return chain(first(*given), second(*given))
-
-        return Corpus(lambda: chain(self._read(), other._read()), self.keeps, self._report, read_portions)
+        first, second = self._read_portions, other._read_portions
+        read_portions = None if first is None or second is None else _one_after_another(first, second)
+        return Corpus(_one_after_another(self._read, other._read), self.keeps, self._report, read_portions)
 
     def kept(self, keep: bool) -> Corpus:
         """Return the corpus, whose examples are kept, or read anew each time."""
@@ -138,3 +134,8 @@ class Corpus:
 def in_portions(examples: Iterable[Example]) -> Iterator[list[Example]]:
     """Yield some examples at a time."""
     yield from minibatch(examples, PORTION)
+
+
+def _one_after_another(*reads: Callable[..., Iterable[Any]]) -> Callable[..., Iterator[Any]]:
+    """Return a function that reads all of these with the same arguments."""
+    return lambda *given: chain.from_iterable(read(*given) for read in reads)

@@ -158,21 +158,24 @@ class PipelineTraining(NamedTuple):
         texts = [labelled_texts(pipe.doc_model, self.dev) for pipe in self.to_train.values()]
         return None not in texts or bool(self.dev.head(1))
 
-    def warn_of_leak(self) -> None:
+    def warn_of_leak(self) -> bool:
         """Warn of dev sentences that are in the training corpus, and calibrate nothing on a corpus of mostly such.
+
+        Returns whether it is mostly such.
 
         The files are read once more, without making Docs, except spaCy's own. Workers of a cluster may read other
         files, so nothing is compared then.
         """
         if self.distributed:
-            return
+            return False
         copies = leak(*(sentence_keys(self._sentences(name)) for name in ("train_corpus", "dev_corpus")))
         if not copies.matters:
-            return
+            return False
         learned = copies.share > MOST
         self.say("warn", f"{copies}{' Probabilities are not calibrated on them.' if learned else ''}")
         for pipe in self.to_train.values() if learned else ():
             pipe.training.set(calibrates=False)
+        return learned
 
     def _sentences(self, corpus: str) -> Iterator[Sequence[str]]:
         """Yield the words of the sentences in the files of train_corpus or dev_corpus, before any are joined.

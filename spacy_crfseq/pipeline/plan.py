@@ -28,6 +28,7 @@ class TrainingPlan(NamedTuple):
     watch (Callable | None): Passes on the texts of a term by its name, to show progress.
     remote (Remote | None): Other machines that have the texts.
     calibrates (bool): Fit a calibration to the dev corpus.
+    teaches (bool): Let a decoder that corrects learn from models of parts of the corpus where no first stage does.
     has_dev (bool): Off, the calibration is fitted to parts of a small training corpus, by models of the others.
     """
 
@@ -43,4 +44,5 @@ class TrainingPlan(NamedTuple):
     watch: Callable[[str, Iterator[Example]], Iterator[Example]] | None = None
     remote: Remote | None = None
     calibrates: bool = False
+    teaches: bool = True
     has_dev: bool = True

@@ -366,7 +366,7 @@ class Training:
         model, plan, decoder = self.model, self.plan, self.model.method.decoder
         if not isinstance(decoder, CorrectingDecoder) or model.first is not None or model.networks or plan.postponed:
             return
-        if decoder.learned and plan.source is not None:
+        if not plan.teaches or (decoder.learned and plan.source is not None):
             return
         training = Training(model.new_rehearsal(), report=plan.report, seed=plan.seed, source=plan.source)
         corpus = texts._replace(terms={})

@@ -160,5 +160,5 @@ def _reason_to_stop(run: RunState, patience: int, iterations: int | None) -> str
     if run.history and patience and run.without_gain >= patience:
         return f"no better score in {patience} evaluations"
     if iterations is not None and len(run.history) >= iterations:
-        return "as many as were asked for"
+        return "all iterations that were asked for"
     return ""

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 import spacy
 
+from spacy_crfseq.cli import fit as command
 from spacy_crfseq.cli.fit import fit
+from spacy_crfseq.pipeline.corpus_reader import read_examples
 from spacy_crfseq.pipeline.pipeline_training import PipelineTraining
 from spacy_crfseq.pipeline.training import Training
 from spacy_crfseq.types import Schedule
@@ -20,7 +22,7 @@ MODELS = ["model-best", "model-last", "model-refit"]
 BLOCKS = (
     '[components.crf_tagger.optimizer]\n@crf_optimizers = "spacy_crfseq.AdaGrad.v1"\nmax_iterations = 1\n'
     '[components.crf_ner.features]\n@crf_features = "spacy_crfseq.Templates.v1"\ntemplates = ["NORM", "TAG"]\n'
-    '[components.crf_ner.decoder]\n@crf_decoders = "spacy_crfseq.MaxExpectedF1.v1"\n'
+    '[components.crf_ner.decoder]\n@crf_decoders = "spacy_crfseq.RescoredSpans.v1"\n'
 )
 TRAINING = (
     'annotating_components = ["crf_tagger"]\n'
@@ -79,6 +81,10 @@ def test_calibration_decoder_and_scores_are_those_that_the_dev_corpus_gave(done:
     assert f"Saved {done.output / 'model-refit'}, which learned from the dev corpus, too" in done.stdout
 
 
+def test_models_of_parts_for_a_decoder_are_trained_once(done: Refit) -> None:
+    assert done.stdout.count("Decoder: part 1 of 5") == 1
+
+
 def test_judging_a_refit_on_its_dev_corpus_warns(done: Refit, run: Run) -> None:
     with pytest.warns(UserWarning, match=r"dev.conll: the model learned from these texts \(fit --refit\)"):
         worked(run("evaluate", done.output / "model-refit", done.dev, "--format conll2003"))
@@ -101,6 +107,62 @@ def test_a_refit_works_from_a_model_and_a_later_training_removes_it(
     refused(run("fit", tmp_path / "c.cfg", "--output", tmp_path / "out", *paths), "model-best exists", silent=False)
     worked(train_on("fit", "crf_tagger", args=["--patience 1"]))
     assert sorted(path.name for path in (tmp_path / "out").glob("model-*")) == MODELS[:2]
+
+
+def test_settings_of_a_reader_of_another_package_keep_their_meaning(train_on: Run, corpus: Any) -> None:
+    @spacy.registry.readers("tests.joined.v1")
+    def create(path: str, joined: float = 0.0) -> Any:
+        return lambda nlp: read_examples(nlp, Path(path), "conll2003")
+
+    blocks = ["--corpora.dev.@readers", "tests.joined.v1", "--corpora.dev.path", corpus.dev]
+    blocks += ["--corpora.train.@readers", "tests.joined.v1", "--corpora.train.path", corpus.train]
+    args = ["--patience 1 --refit --corpora.train.joined 0.5", *blocks]
+    assert "Encoded 160 documents" in worked(train_on("fit", "crf_tagger", args=args)).stdout
+
+
+def test_a_refit_learns_from_a_teacher_twice(done: Refit, train_on: Run, tmp_path: Path) -> None:
+    (tmp_path / "raw.txt").write_text("Zed sees a quagga in Oslo .\nMary sold the blorks .\n", encoding="utf8")
+    learn = ["--patience 1 --refit --teacher", done.output / "model-best", "--raw", tmp_path / "raw.txt"]
+    said = worked(train_on("fit", "crf_ner", args=learn)).stdout
+    assert said.count("Term teacher: 2 sequences") == 2
+    assert (tmp_path / "out" / "model-refit").exists()
+
+
+def test_an_error_of_the_second_training_comes_after_the_scores_of_the_first(train_on: Run, tmp_path: Path) -> None:
+    train, dev = tmp_path / "train.conll", tmp_path / "dev.conll"
+    train.write_text("Ada NNP B-NP B-PER\nran VBD B-VP O\n\nit PRP B-NP O\nran VBD B-VP O\n\n" * 3)
+    dev.write_text("Bo NNP B-NP B-PER\nsaw VBD B-VP O\nOslo NNP B-NP B-LOC\n\n")
+    training = '\n[initialize]\n[initialize.components]\n[initialize.components.crf_ner]\nlabels = ["PER"]\n'
+    corpora = ["--paths.train", train, "--paths.dev", dev]
+    result = train_on("fit", "crf_ner", args=["--patience 1 --refit"], corpora=corpora, training=training)
+    out = tmp_path / "out"
+    refused(result, "the label 'U-LOC' is in the data but not among the component's labels", silent=False)
+    for line in ("Scores on the dev corpus", f"Saved {out / 'model-best'}", "There is no model-refit"):
+        assert line in result.stdout
+    assert sorted(path.name for path in out.glob("model-*")) == MODELS[:2]
+
+
+def test_a_refit_that_was_killed_in_the_second_training_can_be_resumed(
+    train_on: Run, run: Run, paths: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    def kill(*args: Any) -> None:
+        raise Killed
+
+    monkeypatch.setattr(command, "CHECKPOINT_EVERY", 0.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(command, "train_on_both", kill)
+        with pytest.raises(Killed):
+            train_on("fit", "crf_tagger", args=["--patience 1 --refit"])
+    out = tmp_path / "out"
+    assert sorted(path.name for path in out.iterdir()) == ["checkpoint", "log.jsonl", *MODELS[:2]]
+    before = pipe_of(spacy.load(out / "model-best"), "crf_tagger").crf.theta
+    said = worked(run("fit", tmp_path / "c.cfg", "--patience 1 --refit --resume --output", out, *paths)).stdout
+    assert "crf_tagger: goes on after iteration" in said
+    assert sorted(path.name for path in out.iterdir()) == ["log.jsonl", *MODELS]
+    assert np.array_equal(pipe_of(spacy.load(out / "model-best"), "crf_tagger").crf.theta, before)
 
 
 @pytest.mark.parametrize("place", ["encode", "fit", "save"])
