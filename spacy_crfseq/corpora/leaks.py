@@ -40,8 +40,12 @@ class Leak(NamedTuple):
 
 
 def sentence_keys(sentences: Iterable[Sequence[str]]) -> NDArray[np.int64]:
-    """Return a number for each sentence of `COMPARED` words or more, in one process the same for the same words."""
-    return np.fromiter((hash(tuple(words)) for words in sentences if len(words) >= COMPARED), np.int64)
+    """Return a number for each sentence of `COMPARED` words or more, in one process the same for the same words.
+
+    Words of spaces make no difference.
+    """
+    long = (words for words in sentences if len(words) >= COMPARED)
+    return np.fromiter((hash(tuple(word for word in words if not word.isspace())) for words in long), np.int64)
 
 
 def leak(train: NDArray[np.int64], dev: NDArray[np.int64]) -> Leak:

@@ -15,3 +15,5 @@ def test_sentences_are_the_same_if_their_words_are_in_the_same_order() -> None:
     assert 0 < same < len(compared)
     assert leak(sentence_keys(train), sentence_keys(dev)) == (same, len(compared))
     assert leak(sentence_keys([]), sentence_keys([])).share == 0
+    ending = [(*sentence, "\n") for sentence in compared]
+    assert leak(sentence_keys(compared), sentence_keys(ending)).share == 1
