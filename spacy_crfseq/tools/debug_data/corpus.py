@@ -297,14 +297,15 @@ class CorpusCounts:
 
     def as_json(self) -> dict[str, Any]:
         """Return the counts for JSON."""
-        lengths = zip(("median", "most", "longest", "where"), (*self.quantiles(), *self.longest), strict=True)
+        names = ("median", "most", "longest", "where")
+        lengths = dict(zip(names, (*self.quantiles(), *self.longest), strict=True)) if self.lengths else None
         return {
             "sentences": len(self.lengths),
             "tokens": self.tokens,
             "documents": self.documents,
             "words": len(self.words),
             "repeated_sentences": self.repeated,
-            "lengths": dict(lengths) if self.lengths else None,
+            "lengths": lengths,
             "odd_tokens": vars(self.odd),
             "decomposed_tokens": vars(self.decomposed),
             "sources": {name: vars(source) for name, source in self.sources.items()},

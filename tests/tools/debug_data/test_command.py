@@ -79,6 +79,9 @@ def test_errors_are_listed_by_reason(run: Run, tmp_path: Path) -> None:
     assert [number or more for number, more in starts] == ["1", "3", "4", "and 1 more for this reason", "2", "7", "8"]
     all_of = json.loads(run("debug-data", tmp_path / "a.jsonl", "--json").stdout)["errors"]["train"]["first"]
     assert len(all_of) == 7
+    (tmp_path / "a.jsonl").write_text("no JSON\n")
+    nothing = json.loads(run("debug-data", tmp_path / "a.jsonl", "--json").stdout)
+    assert (nothing["parts"]["train"]["lengths"], nothing["errors"]["train"]["count"]) == (None, 1)
 
 
 def test_counts(look: Callable[..., Report]) -> None:
