@@ -118,8 +118,7 @@ class Column:
     n_candidates: Others of which candidate labels are noted.
     n_unknown: Tokens of which nothing is known.
     invalid: Sequences with tags that break the scheme.
-    others (Counter[str]): Schemes that such sequences keep.
-    files: Of each file with spans: whether a sequence breaks the scheme.
+    files: Of each file with spans, the schemes that its sequences keep: this one, another, or "" for none.
     unreadable (Places): Sequences with tags that are none of any scheme.
     wrong (Counter[str]): Those tags.
     conflicts (Places): Sentences of `COMPARED` tokens or more that were there before with other labels.
@@ -134,8 +133,7 @@ class Column:
     n_candidates: int = 0
     n_unknown: int = 0
     invalid: Places = field(default_factory=Places)
-    others: Counter[str] = field(default_factory=Counter)
-    files: dict[str, bool] = field(default_factory=dict)
+    files: dict[str, Counter[str]] = field(default_factory=dict)
     unreadable: Places = field(default_factory=Places)
     wrong: Counter[str] = field(default_factory=Counter)
     conflicts: Places = field(default_factory=Places)
@@ -163,12 +161,12 @@ class Column:
         tags = [OUTSIDE if tag in MISSING_TAGS else tag for tag in tags]
         is_broken = find_invalid(tags, self.scheme) is not None
         if is_broken or tags.count(OUTSIDE) < len(tags):
-            self.files[sentence.file] = self.files.get(sentence.file, False) or is_broken
+            kept = (other_scheme(tags, self.scheme) or "") if is_broken else self.scheme
+            self.files.setdefault(sentence.file, Counter())[kept] += 1
         if is_broken:
             index, *others = all_invalid(tags, self.scheme)
             what = f"{describe_invalid(tags, index, self.scheme)}{_others(sentence, others, place_of)}"
             self.invalid.add(f"{place_of(sentence, index)}: {what}")
-            self.others.update(filter(None, [other_scheme(tags, self.scheme)]))
         if unreadable := [i for i, tag in enumerate(tags) if not is_tag(tag)]:
             self.wrong.update(tags[i] for i in unreadable)
             index, *others = unreadable
@@ -180,6 +178,15 @@ class Column:
             if span.label not in self.first:
                 self.first[span.label] = place_of(sentence, span.start)
         self.spans.update((text_of(sentence.words, span), span.label) for span in spans)
+
+    @property
+    def files_by_scheme(self) -> dict[str, list[str]]:
+        """The files most of whose sequences keep another scheme than this one, by their scheme."""
+        files: dict[str, list[str]] = {}
+        for file, kept in self.files.items():
+            if (scheme := kept.most_common(1)[0][0]) not in (self.scheme, ""):
+                files.setdefault(scheme, []).append(file)
+        return files
 
     @property
     def tokens(self) -> dict[str, int]:
@@ -443,20 +450,20 @@ def _of_scheme(name: str, column: Column, n_sequences: int, strict: bool) -> lis
         findings.append(Finding("fail", text, column.unreadable.shown()))
     broken = column.invalid.count - column.unreadable.count
     if broken > 0:
-        advice = "They are read as the CoNLL scorer does; mend them."
-        if 2 * column.others.total() > broken:
-            scheme = column.others.most_common(1)[0][0]
-            apart = [file for file, is_broken in column.files.items() if is_broken]
-            if len(apart) < len(column.files):
-                look, options = "look" if len(apart) > 1 else "looks", f"--scheme {scheme} --to-scheme {column.scheme}"
-                advice = f"{_some(apart)} {look} like {scheme}, other files are in {column.scheme}. Write all in one: "
-                advice += f"convert FILE NEW {options}."
-            else:
-                advice = f'They look like {scheme}: give --scheme {scheme}, in a config scheme = "{scheme}".'
+        advice, apart = "They are read as the CoNLL scorer does; fix them.", column.files_by_scheme
+        if apart and not any(len(files) == len(column.files) for files in apart.values()):
+            advice = " ".join(
+                f"{_some(files)} {'look' if len(files) > 1 else 'looks'} like {scheme}, unlike other files: "
+                f"convert FILE NEW --scheme {scheme} --to-scheme {column.scheme}."
+                for scheme, files in apart.items()
+            )
+        elif apart:
+            (scheme,) = apart
+            advice = f'They look like {scheme}: give --scheme {scheme}, in a config scheme = "{scheme}".'
         elif broken / n_sequences > INVALID:
             advice = "Most likely the corpus is in another scheme."
         elif strict:
-            advice = 'Mend them, or set on_invalid = "conlleval".'
+            advice = 'Fix them, or set on_invalid = "conlleval".'
         text = f"{name}: {broken:,} of {n_sequences:,} sequences have tags that are not valid {column.scheme}."
         findings.append(Finding("fail" if strict else "warn", f"{text} {advice}", column.invalid.shown()))
     return findings

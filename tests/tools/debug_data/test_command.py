@@ -433,10 +433,18 @@ def test_the_files_of_a_folder_in_another_scheme_are_named(tmp_path: Path) -> No
     folder.mkdir()
     write(folder, "Ada\tS-PER\nran\tO\nNew\tB-LOC\nYork\tE-LOC\n\n" * 9, "a.tsv")
     write(folder, "Bob\tB-PER\nRay\tI-PER\nran\tO\n\n" * 3, "b.tsv")
+    write(folder, "I\tO\nBob\tI-PER\nran\tO\n\nRay\tI-PER\n\n" * 3, "c.tsv")
+    write(folder, "Ada\tS-PER\n\n" * 3 + "Bob\tB-PER\nran\tO\n\n", "d.tsv")
     said = texts(debug_data(folder), "warn")
-    assert f"{folder / 'b.tsv'} looks like IOB2, other files are in IOBES. Write all in one: convert FILE NEW" in said
-    assert "--scheme IOB2 --to-scheme IOBES" in said
+    for name, scheme in (("b.tsv", "IOB2"), ("c.tsv", "IOB1")):
+        assert f"{folder / name} looks like {scheme}, unlike other files: convert FILE NEW --scheme {scheme}" in said
+    assert "d.tsv" not in said
     assert "give --scheme" not in said
+    for name in ("b.tsv", "c.tsv"):
+        (folder / name).unlink()
+    said = texts(debug_data(folder), "warn")
+    assert "1 of 13 sequences have tags that are not valid IOBES." in said
+    assert "like IOB2" not in said, "the file with a mistake is in IOBES"
 
 
 def test_the_time_of_compiling_is_no_cost_of_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
