@@ -7,7 +7,7 @@ A temperature divides the scores (Guo, Pleiss, Sun & Weinberger 2017, "On calibr
 section 4.2), and the best labelling stays the same.  Spans may be right more often than any temperature says, some
 probabilities of them in other ways than others.  They get curves over the log-odds, as in Platt (1999), "Probabilistic
 outputs for support vector machines", but of straight pieces, since a line is drawn away by wrong spans that are all but
-certain.  Names recur in a text, so spans are no independent samples.  Hence cross-validation by texts decides between
+certain.  Names recur in a text, so spans are no independent samples.  So cross-validation by texts decides between
 none, a stiff curve, which a prior keeps near the one that changes nothing, and, by two standard errors, a loose one.
 """
 

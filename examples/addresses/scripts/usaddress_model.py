@@ -61,9 +61,8 @@ class Parser:
         self._weights[model.attributes.rows, model.attributes.columns] = model.attributes.values
         first, last, *self._of_neighbours = (self._weights[[self._rows.get(name, -1)]] for name in OF_ENDS)
         self._numbers: dict[str, int] = {}
-        self._scores = Growable(
-            np.float64, len(self.labels)
-        )  # rows of a word: as itself, before another, after another
+        # rows of a word: as itself, before another, after another
+        self._scores = Growable(np.float64, len(self.labels))
         self._scores.append(np.concatenate([0 * first, first, last, 0 * first, 0 * first]))  # beyond the ends
         self._pieces, self._words_of = _Pieces(self._number), dict[str, tuple[list[str], list[int]]]()
         steps, nothing = np.ascontiguousarray(self._transitions, np.float64), np.zeros(len(self.labels))

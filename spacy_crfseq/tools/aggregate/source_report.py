@@ -72,9 +72,9 @@ class Copies(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"{self.first!r} and {self.second!r} differ at {self.apart:,} of {self.tokens:,} tokens of which other "
-            f"sources or gold labels speak, where {self.expected:,.0f} were expected: one may copy the other, so that "
-            "their errors count twice. Leave one of them out."
+            f"{self.first!r} and {self.second!r} differ at {self.apart:,} of {self.tokens:,} tokens that a third "
+            f"source or a gold label judges, too, where {self.expected:,.0f} were expected: one may copy the other, "
+            "so that their errors count twice. Leave one of them out."
         )
 
 

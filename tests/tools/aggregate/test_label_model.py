@@ -336,7 +336,7 @@ def test_two_sources_that_agree_are_no_copies_where_nothing_else_judges_them() -
     assert find_copies(model, votes) == []
     judged = find_copies(model, votes, gold)
     assert [(pair.first, pair.second) for pair in judged] == [("llm", "first")]
-    assert "of which other sources or gold labels speak" in str(judged[0])
+    assert "that a third source or a gold label judges" in str(judged[0])
 
 
 @pytest.mark.parametrize("method", MODELS)
