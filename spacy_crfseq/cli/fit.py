@@ -90,7 +90,7 @@ def fit(
         if refit:
             training.refuse_trained("--refit")
         if start is not None:
-            _begin_with(training, start, output, force)
+            _begin_with(training, start, output, replaces)
         training = training.calibrating()
         facts = {"--from": start or "none", "--dask": "no" if cluster is None else "yes"}
         checkpoint = _checkpoint(training, output / CHECKPOINT, facts, resume, force)

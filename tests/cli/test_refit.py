@@ -143,7 +143,7 @@ def test_an_error_of_the_second_training_comes_after_the_scores_of_the_first(tra
 
 
 def test_a_refit_that_was_killed_in_the_second_training_can_be_resumed(
-    train_on: Run, run: Run, paths: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    done: Refit, train_on: Run, run: Run, paths: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Killed(BaseException):
         pass
@@ -151,15 +151,16 @@ def test_a_refit_that_was_killed_in_the_second_training_can_be_resumed(
     def kill(*args: Any) -> None:
         raise Killed
 
+    args = ["--patience 1 --refit --from", done.output / "model-best"]
     monkeypatch.setattr(command, "CHECKPOINT_EVERY", 0.0)
     with monkeypatch.context() as patch:
         patch.setattr(command, "train_on_both", kill)
         with pytest.raises(Killed):
-            train_on("fit", "crf_tagger", args=["--patience 1 --refit"])
+            train_on("fit", "crf_tagger", args=args)
     out = tmp_path / "out"
     assert sorted(path.name for path in out.iterdir()) == ["checkpoint", "log.jsonl", *MODELS[:2]]
     before = pipe_of(spacy.load(out / "model-best"), "crf_tagger").crf.theta
-    said = worked(run("fit", tmp_path / "c.cfg", "--patience 1 --refit --resume --output", out, *paths)).stdout
+    said = worked(run("fit", tmp_path / "c.cfg", "--resume --output", out, *args, *paths)).stdout
     assert "crf_tagger: goes on after iteration" in said
     assert sorted(path.name for path in out.iterdir()) == ["log.jsonl", *MODELS]
     assert np.array_equal(pipe_of(spacy.load(out / "model-best"), "crf_tagger").crf.theta, before)
