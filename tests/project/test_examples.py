@@ -79,6 +79,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "news.jsonl").write_text("".join(json.dumps({"text": line}) + "\n" for line in lines), encoding="utf8")
     records = ({"text": line, "label": [[0, len(line.split()[0]), "PER"]]} for line in lines)
     (folder / "annotated.jsonl").write_text("".join(json.dumps(answer) + "\n" for answer in records), encoding="utf8")
+    dateline = ["Madrid NP B-LOC", *(f"{word} X O" for word in [",", "23", "may", "(", "EFE", ")", "."])]
+    (folder / "esp.train").write_text(2 * ("\n".join([*dateline, "", "Nada X O", ". X O"]) + "\n\n"), "utf8")
     (folder / "labeled.xml").write_text("<all><name><given>Ada</given> <last>King</last></name></all>")
     write_models(folder)
     (folder / "template").write_text("U00:%x[-1,0]\nU01:%x[0,0]\nU02:%x[1,0]\nU03:%x[-1,1]/%x[0,1]\n\nB\n")
