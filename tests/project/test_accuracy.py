@@ -9,16 +9,59 @@ import spacy
 from spacy.tokens import DocBin
 
 from scripts import accuracy
-from scripts.kit import ROOT
+from scripts.kit import ROOT, load
+from spacy_crfseq.tools.init_config.command import init_config_cli
 from tests.commands import invoke, worked, write_corpus
 
 BLOCK = (
     '[components.crf_ner.attributes.towns]\n@crf_attributes = "spacy_crfseq.Phrases.v1"\nlists = {"place": ["Oslo"]}\n'
 )
+COMMAND_ROWS = {
+    "conll2003": "CoNLL-2003 en F1",
+    "conll2002": "CoNLL-2002 es F1",
+    "conll2000": "CoNLL-2000 F1",
+    "ewt-xpos": "EWT XPOS accuracy",
+}
+README_ROWS = {
+    "conll2003": "CoNLL-2003 English entities, F1",
+    "conll2002": "CoNLL-2002 Spanish entities, F1",
+    "conll2000": "CoNLL-2000 chunks, F1",
+}
 
 
 def test_the_page_is_what_the_command_makes_of_its_results() -> None:
     assert accuracy.PAGE.read_text(encoding="utf8") == accuracy.page()
+
+
+def test_tables_that_repeat_figures_have_those_of_the_results() -> None:
+    results = load(accuracy.RESULTS)
+
+    def figures(cells: str, *kinds: str) -> list[str]:
+        """Return figures of cells, in the order of a row."""
+        numbers = []
+        for result in map(results.__getitem__, cells.split()):
+            score, size = 100 * result["test"]["score"], result["megabytes"]
+            of_kind = {"test": f"{score:.2f}", "seconds": f"{result['seconds']:.0f}", "MB": f"{size:.0f}"}
+            numbers += [of_kind[kind] for kind in kinds]
+        return numbers
+
+    for corpus, title in COMMAND_ROWS.items():
+        row = next(line for line in str(init_config_cli.__doc__).splitlines() if title in line)
+        numbers = row.replace(title, "").replace(" s ", " ").split()
+        assert numbers == figures(f"{corpus}-fast {corpus}-accurate", "test", "seconds", "MB"), title
+    tools = (ROOT / "docs" / "which-tool.md").read_text(encoding="utf8")
+    for row, title in {"accurate": "accurate` (1)", "fast": "fast` (1)", "fast-none": "names (1)"}.items():
+        of_row = " | ".join(figures(f"conll2003-{row} conll2002-{row}", "test", "seconds"))
+        assert f"{title} | {of_row} |" in tools
+    readme = (ROOT / "README.md").read_text(encoding="utf8")
+    for corpus, title in README_ROWS.items():
+        row = next(line for line in readme.splitlines() if line.startswith(f"| {title}"))
+        accurate, seconds = figures(f"{corpus}-accurate", "test", "seconds")
+        fast, seconds_of_fast = figures(f"{corpus}-fast", "test", "seconds")
+        without = "no-classes" if corpus == "conll2000" else "own"
+        own, none = figures(f"{corpus}-{without} {corpus}-fast-none", "test")
+        expected = f"| {accurate} | {seconds} s | {own} | {fast} | {seconds_of_fast} s | {none} |"
+        assert row.endswith(expected), title
 
 
 def test_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -84,10 +84,10 @@ def init_config_cli(
 
     Score on the test part with both packages, CPU seconds of 'fit', megabytes:
                          fast             accurate
-      CoNLL-2003 en F1   88.04   8 s  8   90.65  35 s 12
-      CoNLL-2002 es F1   82.34   8 s  8   83.38  26 s 12
-      CoNLL-2000 F1      94.24   5 s 10   94.48  16 s 10
-      EWT XPOS accuracy  95.35   6 s  9   95.42  15 s 10
+      CoNLL-2003 en F1   88.04   7 s  8   90.61  34 s 12
+      CoNLL-2002 es F1   82.34   9 s  8   83.37  28 s 12
+      CoNLL-2000 F1      94.24   5 s 10   94.60  23 s 10
+      EWT XPOS accuracy  95.35   6 s  9   95.57  22 s 10
 
     Example:
       python -m spacy crfseq init-config ner.cfg --task ner --goal fast \\
