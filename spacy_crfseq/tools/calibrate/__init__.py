@@ -114,7 +114,7 @@ def _calibrated(
     from ...training.compatibility import check_global
 
     check_global(pipe.name, pipe.method.loss, "a temperature")
-    pipe.cfg["cover"] = {}  # of what is predicted without it
+    earlier, pipe.cfg["cover"] = pipe.cfg["cover"], {}  # of what is predicted without it
     judged, answers = judge(pipe, examples, docs)
     if not (wanted or judged.known.any()):
         raise DataError(
@@ -134,7 +134,8 @@ def _calibrated(
     tables = [certainty(side, settings.bins, equal_mass=settings.equal_mass) for side in (judged, after)]
     recalls = _covered(pipe, examples, docs, temperature, wanted) if wanted else None
     first, last = (table for table in tables if table is not None)
-    return ComponentCalibration(judged.unit, curve, types, first, last, recalls, lacks)
+    dropped = {label: share for label, share in earlier.items() if share < 1 and label not in wanted}
+    return ComponentCalibration(judged.unit, curve, types, first, last, recalls, lacks, dropped)
 
 
 def _fit_temperature(pipe: CRFComponent, judged: Judged, answers: DocPosterior) -> float:
@@ -204,6 +205,11 @@ class Recalls(NamedTuple):
     before: SpanCoverage
     after: SpanCoverage
 
+    @property
+    def needed(self) -> dict[str, float]:
+        """The thresholds that add words."""
+        return {label: share for label, share in self.thresholds.items() if share < 1}
+
 
 class ComponentCalibration(NamedTuple):
     """Calibration of a component before and after, over its "spans" or "tokens".
@@ -212,6 +218,8 @@ class ComponentCalibration(NamedTuple):
     types (Curves | None): For types with enough spans; None without `--by-type`.
     recalls (Recalls | None): None without `--recall`.
     too_few (str): Why the temperature and the curves stay as they were; empty if they were fitted.
+    dropped (Mapping[str, float]): Thresholds for recall by label that the component had, and that were not asked for
+        again: they were fitted with another temperature.
     """
 
     unit: str
@@ -221,6 +229,7 @@ class ComponentCalibration(NamedTuple):
     after: Certainty
     recalls: Recalls | None = None
     too_few: str = ""
+    dropped: Mapping[str, float] = {}
 
     @property
     def curves(self) -> dict[str, Curve]:

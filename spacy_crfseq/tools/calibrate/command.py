@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -69,11 +70,14 @@ def calibrate_cli(
     one. The threshold is the highest with which 99 in 100 spans are covered: all their words are in predicted spans, of
     whatever type. It is so low that even the lower end of the interval of that share on DEV, the middle 95 % of samples
     of its texts, reaches it. --recall PER=0.99 asks so for one label. The probabilities of spans stay the same. Where
-    DEV has too few predictions or mistakes for a temperature, the model keeps the one that it has.
+    DEV has too few predictions or mistakes for a temperature, the model keeps the one that it has. Without --recall,
+    the model has no thresholds afterwards, even if it had some.
 
     Example:
       python -m spacy crfseq calibrate training/model-best dev.conll \\
-          --format conll2003
+          --format conll2003 --by-type
+      python -m spacy crfseq calibrate training/model-best dev.conll \\
+          --recall PER=0.99 --recall LOC=0.95 --output training/hiding
     """
     done = calibrate(
         model,
@@ -87,6 +91,13 @@ def calibrate_cli(
     )
     for name, reason in done.skipped.items():
         print(f"{name} is unchanged. {reason}", file=sys.stderr)
+    for name, result in done.results.items():
+        if result.dropped:
+            print(
+                f"Warning: {name} had thresholds for recall, {_listed(result.dropped)}, which are removed. Give "
+                "--recall for these, too, to have new ones.",
+                file=sys.stderr,
+            )
     if as_json:
         print_json({name: result.as_json() for name, result in done.results.items()})
         return
@@ -94,8 +105,12 @@ def calibrate_cli(
     for name, result in done.results.items():
         _print_component(say, name, result)
     fitted = not all(result.too_few for result in done.results.values())
-    what = " and the ".join(["temperature"] * fitted + ["thresholds"] * bool(recall))
-    say.good(f"Saved the {what} of {', '.join(done.results)} to {output or Path(model)}")
+    added = any(result.recalls and result.recalls.needed for result in done.results.values())
+    what = " and the ".join(["temperature"] * fitted + ["thresholds"] * added)
+    if what:
+        say.good(f"Saved the {what} of {', '.join(done.results)} to {output or Path(model)}")
+    elif output is not None:
+        say.good(f"Saved a copy with the same predictions to {output}")
 
 
 def _print_component(say: Any, name: str, result: ComponentCalibration) -> None:
@@ -134,8 +149,8 @@ def _print_fit(say: Any, result: ComponentCalibration) -> None:
 
 
 def _print_recalls(say: Any, unit: str, recalls: Recalls) -> None:
-    names = ", ".join(f"{label} {share:g}" for label, share in recalls.thresholds.items() if share < 1)
-    say.text(f"Thresholds for recall: {names or 'none is needed'}. Spans whose words are all in predicted spans:")
+    shown = _listed(recalls.needed) or "none is needed; 1 is stored, which adds no words"
+    say.text(f"Thresholds for recall: {shown}. Spans whose words are all in predicted spans:")
     rows = [
         [old.label, f"{old.spans:,}", f"{old.recall:.4f}", f"-> {new.recall:.4f}", f"{new.low:.4f} to {new.high:.4f}"]
         for old, new in zip(recalls.before.labels, recalls.after.labels, strict=True)
@@ -144,3 +159,7 @@ def _print_recalls(say: Any, unit: str, recalls: Recalls) -> None:
     first, last = recalls.before, recalls.after
     change = f"{first.words:,} -> {last.words:,} words, {first.precision:.4f} -> {last.precision:.4f} of them in gold"
     say.text(f"Predicted spans have {change} spans")
+
+
+def _listed(thresholds: Mapping[str, float]) -> str:
+    return ", ".join(f"{label} {share:g}" for label, share in thresholds.items())

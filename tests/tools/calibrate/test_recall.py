@@ -100,10 +100,35 @@ def test_a_recall_that_needs_no_threshold_is_shown_of_other_texts_and_changes_no
     run: Run, model: Path, corpus: Corpus
 ) -> None:
     before = covered_by(model, corpus.train)
-    worked(run("calibrate", model, corpus.dev, "-f conll2003 --recall 0.3"), "Thresholds for recall: none is needed.")
+    calibrated = worked(run("calibrate", model, corpus.dev, "-f conll2003 --recall 0.3"))
+    assert "Thresholds for recall: none is needed; 1 is stored, which adds no words." in calibrated.stdout
+    assert "Saved the temperature of crf_ner to" in calibrated.stdout, "not of thresholds"
     shown = worked(run("evaluate", model, corpus.train, "-f conll2003")).stdout
     assert re.search(r"covered +spans +% +95 % interval\n", shown)
     assert covered_by(model, corpus.train) == before
+
+
+def test_a_copy_in_which_nothing_is_fitted_is_called_one(
+    run: Run, model: Path, corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calibration, "FEW", 10_000)
+    shown = worked(run("calibrate", model, corpus.dev, "-f conll2003 --recall 0.3 --output", tmp_path / "copy")).stdout
+    assert f"Saved a copy with the same predictions to {tmp_path / 'copy'}" in " ".join(shown.split())
+    assert "Saved the" not in shown
+
+
+def test_thresholds_that_are_not_asked_for_again_are_removed_with_a_warning(
+    run: Run, model: Path, corpus: Corpus
+) -> None:
+    nlp = spacy.load(model)
+    helpers.pipe_of(nlp, "crf_ner").cfg["cover"] = {"LOC": 0.5, "PER": 1.0}
+    nlp.to_disk(model)
+    warning = "Warning: crf_ner had thresholds for recall, LOC 0.5, which are removed. Give --recall for these, too"
+    for options, warns in (("-f conll2003 --recall PER=0.3", True), ("-f conll2003", False)):  # PER gets 1, so none
+        assert (warning in worked(run("calibrate", model, corpus.dev, options)).stderr) is warns
+    helpers.pipe_of(nlp, "crf_ner").cfg["cover"] = {"LOC": 0.5}
+    nlp.to_disk(model)
+    assert warning in worked(run("calibrate", model, corpus.dev, "-f conll2003 --json")).stderr
 
 
 def test_probabilities_of_spans_stay_the_same(model: Path) -> None:
