@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ class Corpus:
     keep (bool): Keep all examples, so that annotation on their docs persists.
     report (Callable | None): Called with the numbers of docs and tokens after the first pass.
     read_portions (Callable | None): Reads the corpus in portions, as `CorpusReader.portions` does.
+    keys (array | None): What the keys of the sentences join as they are read, see `CorpusReader.note_keys`.
     """
 
     def __init__(
@@ -34,10 +36,12 @@ class Corpus:
         keep: bool,
         report: Callable[[int, int], None] | None = None,
         read_portions: Callable[..., Iterator[LabelledText | list[Example]]] | None = None,
+        keys: array[int] | None = None,
     ) -> None:
         self.keeps, self._read, self._report = keep, read, report
         self._read_portions = None if keep else read_portions
         self._kept: list[Example] | None = None
+        self._keys = keys
         self._labelled: dict[tuple[Any, ...], LabelledText | None] = {}
         self._n_tokens: int | None = None
 
@@ -125,6 +129,11 @@ class Corpus:
             for _ in self:
                 pass
         return self._n_tokens or 0
+
+    @property
+    def keys(self) -> array[int] | None:
+        """The keys of all sentences, some perhaps several times; None before a pass over all, or if none are noted."""
+        return None if self._n_tokens is None else self._keys
 
     def head(self, size: int) -> list[Example]:
         """Return the first examples."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
@@ -30,6 +31,7 @@ from ..corpora.crfsuite import WORD, read_crfsuite
 from ..corpora.groups import group_of
 from ..corpora.guessing import find_layout
 from ..corpora.layouts import Asked, read_spans
+from ..corpora.leaks import COMPARED, key_of
 from ..corpora.lines import FilePart, Invalid, OnError, check_file, checked, cut, in_bytes
 from ..corpora.paths import corpus_files, resolve
 from ..corpora.spans import Notes, Tokenize, without_scores
@@ -102,6 +104,15 @@ class CorpusReader:
         self._warned: set[Path] = set()
         # A Vocab takes no weak references; the stored one keeps its id from being used again.
         self._built: dict[int, tuple[Vocab, list[Gold]]] = {}
+        self._keys: array[int] | None = None
+
+    def note_keys(self) -> array[int] | None:
+        """Return an array that the keys of the sentences (see `leaks`) join as they are read, before any are joined.
+
+        There is none for attribute files, which may have no words.
+        """
+        self._keys = None if self._settings.layout.name == CRFSUITE else array("q")
+        return self._keys
 
     def parts(self, size: int) -> list[FilePart | None]:
         """Return parts of about `size` bytes, which hold all docs in order; only None, all, where `limit` counts them.
@@ -161,7 +172,8 @@ class CorpusReader:
         for number, part in enumerate(parts, start=1):
             notes, note = Notes(), partial(_note, invalid, part)
             all_notes.append(notes)
-            yield part, note, self._sentences(nlp, part, note, notes)
+            sentences = self._sentences(nlp, part, note, notes)
+            yield part, note, sentences if self._keys is None else _noting(sentences, self._keys)
             min_score = rules.min_score if rules and number == len(parts) and self._part is None else 0
             if wrong := without_scores(Path(self._settings.path), min_score, all_notes):
                 raise wrong
@@ -283,6 +295,13 @@ class _Work(NamedTuple):
                 yield from self.builder.gold(sentences, forms)
             except FormatError as error:
                 self.note(error)
+
+
+def _noting(sentences: Iterator[Sentence], keys: array[int]) -> Iterator[Sentence]:
+    for sentence in sentences:
+        if len(sentence.words) >= COMPARED:
+            keys.append(key_of(sentence.words))
+        yield sentence
 
 
 def _note(invalid: Invalid, part: FilePart, error: FormatError) -> None:

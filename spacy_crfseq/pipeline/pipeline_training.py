@@ -7,6 +7,7 @@ The config and the output are those of ``spacy train``.  Later components see th
 from __future__ import annotations
 
 import sys
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack
 from functools import partial
@@ -51,8 +52,10 @@ def log(kind: str, line: str) -> None:
     (util.logger.warning if kind == "warn" else util.logger.info)(line)
 
 
-_Readers: TypeAlias = tuple[Callable[[], Iterable[Any]], Callable[..., Any] | None]
-"""A function that reads the examples of a corpus, and one that reads it in portions, if its reader can."""
+_Readers: TypeAlias = tuple[Callable[[], Iterable[Any]], Callable[..., Any] | None, "array[int] | None"]
+"""A function that reads the examples of a corpus, one that reads it in portions, and the keys of sentences, if its
+reader can and notes any.
+"""
 
 
 class TrainingReporter(Protocol):
@@ -159,23 +162,24 @@ class PipelineTraining(NamedTuple):
         return None not in texts or bool(self.dev.head(1))
 
     def warn_of_leak(self) -> bool:
-        """Warn of dev sentences that are in the training corpus, and calibrate nothing on a corpus of mostly such.
+        """Warn of dev sentences that are in the training corpus, and return whether most are.
 
-        Returns whether it is mostly such.
-
-        The files are read once more, without making Docs, except spaCy's own. Workers of a cluster may read other
-        files, so nothing is compared then.
+        Then nothing is calibrated on them. The dev files are read once more, without making Docs, and so are those of a
+        training corpus whose reader notes no sentences, such as spaCy's. Workers of a cluster may read other files, so
+        nothing is compared then.
         """
         if self.distributed:
             return False
-        copies = leak(*(sentence_keys(self._sentences(name)) for name in ("train_corpus", "dev_corpus")))
+        noted = self.corpus.keys
+        learned_from = sentence_keys(self._sentences("train_corpus")) if noted is None else np.array(noted)
+        copies = leak(learned_from, sentence_keys(self._sentences("dev_corpus")))
         if not copies.matters:
             return False
-        learned = copies.share > MOST
-        self.say("warn", f"{copies}{' Probabilities are not calibrated on them.' if learned else ''}")
-        for pipe in self.to_train.values() if learned else ():
+        most = copies.share > MOST
+        self.say("warn", f"{copies}{' Probabilities are not calibrated on them.' if most else ''}")
+        for pipe in self.to_train.values() if most else ():
             pipe.training.set(calibrates=False)
-        return learned
+        return most
 
     def _sentences(self, corpus: str) -> Iterator[Sequence[str]]:
         """Yield the words of the sentences in the files of train_corpus or dev_corpus, before any are joined.
@@ -440,7 +444,7 @@ def set_up_from(config: Config, say: Say = log) -> PipelineTraining:
         pipe.training.set(watch=count_texts)
     resumed = set(util.get_sourced_components(config)).intersection(to_train)
     with naming_block(config):
-        (read, portions), (read_dev, dev_portions) = _corpora(nlp, filled, settings)
+        (read, portions, keys), (read_dev, dev_portions, _) = _corpora(nlp, filled, settings)
         _check_score_weights(nlp, config, settings, next(iter(read())), say)
         for pipe in to_train.values():
             pipe.training.set(begun=begin_texts(pipe.doc_model, nlp))
@@ -455,7 +459,7 @@ def set_up_from(config: Config, say: Say = log) -> PipelineTraining:
         size = f"{count_of(docs // times, 'document')}, {count_of(tokens // times, 'token')}"
         say("info", f"Encoded {size}{twice}{of_several}")
 
-    corpus, dev = Corpus(read, annotates, report, portions), Corpus(read_dev, annotates, None, dev_portions)
+    corpus, dev = Corpus(read, annotates, report, portions, keys), Corpus(read_dev, annotates, None, dev_portions)
     return PipelineTraining(nlp, settings, to_train, resumed, corpus, dev, say)
 
 
@@ -497,10 +501,11 @@ def _corpora(nlp: Language, config: Any, settings: dict[str, Any]) -> tuple[_Rea
     read = partial(getattr(reader, "stream", reader), nlp)  # calling the package's readers would keep the examples
     if next(iter(read()), None) is None:
         raise DataError(f"[{name}] holds no documents. Check its path, --paths.train.")
+    keys = reader.note_keys() if hasattr(reader, "note_keys") else None
     if not _has_path(config, dev):
-        return (read, _portions(reader, nlp)), (list[Any], None)
+        return (read, _portions(reader, nlp), keys), (list[Any], None, None)
     dev_reader = reader_of("[training] dev_corpus", dev, nlp)
-    return (read, _portions(reader, nlp)), (partial(dev_reader, nlp), _portions(dev_reader, nlp))
+    return (read, _portions(reader, nlp), keys), (partial(dev_reader, nlp), _portions(dev_reader, nlp), None)
 
 
 def _check_score_weights(nlp: Language, config: Config, settings: dict[str, Any], example: Example, say: Say) -> None:
