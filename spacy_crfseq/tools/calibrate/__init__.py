@@ -21,7 +21,6 @@ from ...corpora.layouts import Format
 from ...corpora.outputs import check_output_pipeline
 from ...errors import ConfigError, DataError
 from ...files import replace_folder, write_json
-from ...pipeline.calibration import too_few
 from ...pipeline.select import crfs_of, load_pipeline, model_folder
 from ...pipeline.texts import names_of
 from ...reliability import LOOSE, STIFF, Curve, Curves, fit_curves, fit_temperature, folds_of
@@ -111,6 +110,7 @@ def _calibrated(
     settings: CalibrationSettings,
     wanted: Mapping[str, float],
 ) -> ComponentCalibration:
+    from ...pipeline.calibration import too_few
     from ...training.compatibility import check_global
 
     check_global(pipe.name, pipe.method.loss, "a temperature")
