@@ -16,7 +16,6 @@ from ..corpora.layouts import corpus_block
 from ..errors import count_of
 from ..types import LearnedDecoder, Schedule
 from .corpus import Corpus
-from .corpus_reader import CorpusReader
 from .pipeline_training import PipelineTraining, TrainingReporter, TrainingResults
 
 FORM = ("joined", "twice", "apart")
@@ -62,6 +61,8 @@ def dev_to_learn_from(training: PipelineTraining) -> Corpus:
     Settings of readers of other packages may have other meanings, and stay.
     RAISES CrfError: If the reader refuses the settings.
     """
+    from .corpus_reader import CorpusReader
+
     config = training.nlp.config.interpolate()
     block, of_train = corpus_block(config, "dev_corpus"), corpus_block(config, "train_corpus")
     form = {name: of_train[name] for name in FORM if name in of_train}

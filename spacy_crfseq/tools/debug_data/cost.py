@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ...kernels._compile import NOTICE
 from ...pipeline.pipeline_training import PipelineTraining
 
 if TYPE_CHECKING:
@@ -97,6 +96,8 @@ def estimate(objective: Objective, optimizer: Optimizer, theta: Floats) -> Train
 
 def _seconds() -> float:
     """Return the time without that of compiling, which a later process does not spend."""
+    from ...kernels._compile import NOTICE
+
     return perf_counter() - NOTICE.seconds
 
 

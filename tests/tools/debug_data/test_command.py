@@ -23,6 +23,7 @@ from spacy_crfseq.corpora import Sentence
 from spacy_crfseq.corpora.layouts import Asked
 from spacy_crfseq.features.encoder import Columns, GrowingEncoder, new_lexicon
 from spacy_crfseq.features.templates import make_plan, parse
+from spacy_crfseq.kernels import _compile
 from spacy_crfseq.pipeline.corpus_reader import read_examples
 from spacy_crfseq.schemes import decode_lenient, find_invalid
 from spacy_crfseq.tools._pages.label_errors import Stretch
@@ -450,7 +451,7 @@ def test_the_files_of_a_folder_in_another_scheme_are_named(tmp_path: Path) -> No
 def test_the_time_of_compiling_is_no_cost_of_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SimpleNamespace(now=0.0, seconds=0.0)
     monkeypatch.setattr(module_of_cost, "perf_counter", lambda: clock.now)
-    monkeypatch.setattr(module_of_cost, "NOTICE", clock)
+    monkeypatch.setattr(_compile, "NOTICE", clock)
 
     def encode(postpone: bool) -> None:
         clock.now, clock.seconds = 27.0, 25.0
