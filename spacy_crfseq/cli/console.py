@@ -19,6 +19,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
+import typer
 from catalogue import RegistryError
 from spacy.cli._util import show_validation_error
 from spacy.util import import_file, registry
@@ -147,6 +148,8 @@ def reported_errors(config: Path | None = None, code: Path | None = None) -> Ite
         fail(TITLES.get(type(error), "Error"), f"{error}{_cure(str(error))}")
     except BrokenPipeError:
         raise  # the reader of the output has gone; typer exits quietly
+    except typer.Exit:
+        raise  # of a command that has reported an interrupt itself
     except (OSError, ValueError, ImportError) as error:
         if re.match(r"\[E\d", str(error)):  # spaCy numbers its messages to users
             fail("spaCy raised an error", f"{error}{_cure(str(error))}")

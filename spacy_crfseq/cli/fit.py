@@ -80,7 +80,7 @@ def fit(
     if resume and not (output / CHECKPOINT).exists():
         if (output / LAST).exists():
             raise ConfigError(
-                f"{output} has the models of a complete run, and no checkpoint of one to resume. To train again, give "
+                f"{output} has the models of a run that has ended, and no checkpoint to resume. To train again, give "
                 "--force instead of --resume."
             )
         _open_checkpoint(output / CHECKPOINT)
@@ -122,10 +122,15 @@ def fit(
                 except ClusterError as error:
                     raise ClusterError(f"{error} Give the command again with --resume to go on from here.") from error
             outcome = training.save_models(trained, output)
-            if outcome.best is not None:
-                shutil.rmtree(output / REFIT, ignore_errors=True)  # of an earlier training
-            if dev is not None and not outcome.interrupted:
+            if outcome.best is not None and (output / REFIT).exists():
+                shutil.rmtree(output / REFIT, ignore_errors=True)
+                say("text", f"Removed {output / REFIT}, which learned from the dev corpus in an earlier training")
+            if dev is not None and outcome.interrupted:
+                outcome = outcome._replace(kept=f"{outcome.kept}; {REFIT} was not made")
+            elif dev is not None:
                 outcome = _refit(training, trained, dev, outcome, output)
+                if outcome.interrupted and checkpoint.path.exists():
+                    return outcome  # --resume makes that model
             checkpoint.path.unlink(missing_ok=True)
             return outcome
 
@@ -177,7 +182,9 @@ def _files_of(output: Path | None) -> tuple[str, ...]:
 def fit_cli(
     ctx: typer.Context,
     config_path: options.Config,
-    output: Annotated[Path | None, options.output("Folder for the models and log.jsonl")] = None,
+    output: Annotated[
+        Path | None, options.output("Folder for model-best, model-last (and -refit) and log.jsonl")
+    ] = None,
     code: options.Code = None,
     evaluate_every: options.Every = None,
     patience: options.Patience = None,
@@ -220,14 +227,15 @@ def fit_cli(
     of its labels, instead of gold labels. The components have a term named teacher for that, whose weight is another
     setting: --components.NAME.terms.teacher.weight 0.3. The teacher is not needed afterwards.
 
-    --refit trains once more, on the training and the dev corpus together, and saves a third model, model-refit. By
-    then, the dev corpus has chosen the number of iterations and calibrated the probabilities; both are taken over. No
-    text is left to score this model: the scores in its meta.json are those of model-best. Ctrl-C during this training
-    keeps the other two.
+    --refit, which needs a dev corpus, trains once more, on both corpora together, and saves a third model, model-refit.
+    By then, the dev corpus has chosen the number of iterations and calibrated the probabilities; both are taken over.
+    No text is left to score this model: the scores in its meta.json are those of model-best. It takes about as long as
+    the first training. Ctrl-C during it keeps the other two models. Any later training in this folder removes
+    model-refit, or replaces it.
 
     A run of more than half a minute leaves a checkpoint in the output folder, and removes it when it is complete. After
-    a power cut or a kill, the same command with --resume reads the corpus again and continues from there; the result is
-    that of an uninterrupted run. The second training of --refit begins again.
+    a power cut, a kill, or Ctrl-C in the second training of --refit, the same command with --resume reads the corpus
+    again and continues from there; the result is that of an uninterrupted run. That second training begins again.
 
     --dask ADDRESS trains on the workers of a Dask cluster. Each reads, encodes and keeps a part of the corpora, so all
     must be able to read the files. Batch optimizers find the same optimum as in one process. Online ones train
@@ -235,7 +243,9 @@ def fit_cli(
 
     Example:
       python -m spacy crfseq fit config.cfg --output training/ \\
-          --paths.train train.conll --paths.dev dev.conll
+          --paths.train train.conll --paths.dev dev.conll --refit
+      python -m spacy crfseq fit small.cfg --output small/ \\
+          --teacher training/model-best --raw texts.txt
       python -m spacy crfseq fit config.cfg --output training2/ \\
           --from training/model-best --paths.train new.conll
       python -m spacy crfseq fit config.cfg --cross-validate 5 \\
@@ -290,7 +300,9 @@ def _refit(
             train_on_both(training, trained, dev, reporter)
         training.save(output / REFIT)
     except KeyboardInterrupt:
-        return outcome._replace(interrupted=True)
+        cure = "--resume makes it" if (output / CHECKPOINT).exists() else "--force trains both times"
+        kept = f"{BEST} and {LAST} are complete; {REFIT} was not made. The same command with {cure}"
+        return outcome._replace(interrupted=True, kept=kept)
     except Exception:
         print_outcome(outcome)
         say("warn", f"There is no {REFIT}: the training that learns from the dev corpus, too, has failed")
@@ -305,7 +317,9 @@ def _checkpoint(training: PipelineTraining, path: Path, facts: dict[str, str], r
     if resume:
         checkpoint = _open_checkpoint(path)
     elif path.exists() and not force:
-        raise ConfigError(f"{path} is of a run that was killed. Continue it with --resume, or start over with --force.")
+        raise ConfigError(
+            f"{path} is of a run that was not completed. Continue it with --resume, or start over with --force."
+        )
     else:
         checkpoint = Checkpoint(path, CHECKPOINT_EVERY)
     settings = {name: str(value) for name, value in util.dict_to_dot(training.nlp.config.interpolate()).items()}

@@ -113,7 +113,7 @@ def print_outcome(outcome: Outcome) -> None:
         return
     print_scores(outcome.scores)
     if outcome.interrupted:
-        msg.warn("Interrupted: the best parameters so far are saved")
+        msg.warn(f"Interrupted: {outcome.kept}")
     if outcome.untrained:
         msg.warn(f"Not trained yet, all weights zero: {', '.join(outcome.untrained)}")
     msg.good(f"Saved {outcome.best} and {outcome.last}")

@@ -106,6 +106,7 @@ class Outcome(NamedTuple):
     """The models that were saved, their scores, and why their training ended.
 
     refit (Path | None): The model that was then trained on the dev corpus, too; the scores are not of it.
+    kept (str): What is saved of a training that Ctrl-C has ended.
     """
 
     best: Path | None
@@ -115,6 +116,7 @@ class Outcome(NamedTuple):
     untrained: list[str]
     interrupted: bool
     refit: Path | None = None
+    kept: str = "the best parameters so far are saved"
 
 
 class PipelineTraining(NamedTuple):

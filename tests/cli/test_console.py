@@ -11,6 +11,7 @@ from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
+import typer
 from wasabi.util import ENV_ANSI_DISABLED, supports_ansi
 
 from spacy_crfseq.cli.console import Rows, printer, reported_errors, table
@@ -144,3 +145,22 @@ def test_an_interrupt_that_a_compiler_loses_is_one(interrupted: bool, capsys: py
         signal.signal(signal.SIGINT, handler)
     assert ("Interrupted." in capsys.readouterr().err) is interrupted
     assert getattr(raised.value, "code", None) == (130 if interrupted else None)
+
+
+def test_an_interrupt_that_a_command_reports_is_reported_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def end() -> None:
+        with reported_errors():
+            with suppress(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+            raise typer.Exit(130)
+
+    handler = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(typer.Exit):
+            end()
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    assert capsys.readouterr().err == ""

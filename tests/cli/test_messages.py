@@ -61,7 +61,9 @@ def test_resume_without_a_checkpoint_says_whether_a_run_is_complete_and_changes_
     worked(run("fit", config, "-o", "out"))
     before = {file: file.read_bytes() for file in Path("out").rglob("*") if file.is_file()}
     for more in ((), ("--force",)):
-        refused(run("fit", config, "-o", "out", "--resume", *more), "out has the models of a complete run", "--force")
+        refused(
+            run("fit", config, "-o", "out", "--resume", *more), "out has the models of a run that has ended", "--force"
+        )
     assert before == {file: file.read_bytes() for file in Path("out").rglob("*") if file.is_file()}
 
 

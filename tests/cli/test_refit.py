@@ -2,6 +2,7 @@
 
 import json
 import re
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -105,7 +106,8 @@ def test_a_refit_works_from_a_model_and_a_later_training_removes_it(
     worked(train_on("fit", "crf_tagger", args=["--patience 1 --refit --from", done.output / "model-best"]))
     assert sorted(path.name for path in (tmp_path / "out").glob("model-*")) == MODELS
     refused(run("fit", tmp_path / "c.cfg", "--output", tmp_path / "out", *paths), "model-best exists", silent=False)
-    worked(train_on("fit", "crf_tagger", args=["--patience 1"]))
+    removed = f"Removed {tmp_path / 'out/model-refit'}, which learned from the dev corpus in an earlier training"
+    assert removed in " ".join(worked(train_on("fit", "crf_tagger", args=["--patience 1"])).stdout.split())
     assert sorted(path.name for path in (tmp_path / "out").glob("model-*")) == MODELS[:2]
 
 
@@ -142,21 +144,25 @@ def test_an_error_of_the_second_training_comes_after_the_scores_of_the_first(tra
     assert sorted(path.name for path in out.glob("model-*")) == MODELS[:2]
 
 
-def test_a_refit_that_was_killed_in_the_second_training_can_be_resumed(
-    done: Refit, train_on: Run, run: Run, paths: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Killed(BaseException):
-        pass
+class Killed(BaseException):
+    pass
 
+
+@pytest.mark.parametrize("end", [Killed, KeyboardInterrupt])
+def test_a_refit_that_was_ended_in_the_second_training_can_be_resumed(
+    end: type[BaseException], done: Refit, train_on: Run, run: Run, paths: list[str], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     def kill(*args: Any) -> None:
-        raise Killed
+        raise end
 
     args = ["--patience 1 --refit --from", done.output / "model-best"]
     monkeypatch.setattr(command, "CHECKPOINT_EVERY", 0.0)
     with monkeypatch.context() as patch:
         patch.setattr(command, "train_on_both", kill)
-        with pytest.raises(Killed):
-            train_on("fit", "crf_tagger", args=args)
+        with pytest.raises(Killed) if end is Killed else nullcontext():
+            said = train_on("fit", "crf_tagger", args=args).stdout
+            assert "model-refit was not made. The same command with --resume makes it" in " ".join(said.split())
     out = tmp_path / "out"
     assert sorted(path.name for path in out.iterdir()) == ["checkpoint", "log.jsonl", *MODELS[:2]]
     before = pipe_of(spacy.load(out / "model-best"), "crf_tagger").crf.theta
@@ -184,6 +190,25 @@ def test_ctrl_c_in_the_second_training_keeps_the_models_of_the_first(
     assert result.exit_code == 130, result.stderr
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["log.jsonl", *MODELS[:2]]
     assert f"Saved {tmp_path / 'out/model-best'}" in result.stdout
+    said = " ".join(result.stdout.split())
+    assert "Interrupted: model-best and model-last are complete; model-refit was not made." in said
+    assert "The same command with --force trains both times" in said
+
+
+def test_ctrl_c_in_the_first_training_says_that_there_is_no_second(
+    train_on: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls, method = list[Any](), Training.fit
+
+    def interrupt(*args: Any, **settings: Any) -> Any:
+        calls.append(args)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return method(*args, **settings)
+
+    monkeypatch.setattr(Training, "fit", interrupt)
+    said = train_on("fit", "crf_tagger", "crf_chunker", args=["--patience 1 --refit"]).stdout
+    assert "Interrupted: the best parameters so far are saved; model-refit was not made" in " ".join(said.split())
 
 
 @pytest.mark.parametrize(
