@@ -157,12 +157,9 @@ def too_few(total: int, wrong: int, unit: str) -> str:
     wrong (int): How many of them are wrong.
     unit (str): "spans" or "tokens".
     """
-    lacks = []
-    if total < FEW:
-        lacks.append(f"{FEW} predicted {unit}, instead of {total:,}")
-    if wrong < WRONG:
-        lacks.append(f"{WRONG} mistakes, instead of {wrong:,} in {total:,} predicted {unit}")
-    return f"calibration takes {', and '.join(lacks)}" if lacks else ""
+    needs = [*([f"{FEW} predicted {unit}"] if total < FEW else []), *([f"{WRONG} mistakes"] if wrong < WRONG else [])]
+    lacking = f"calibration needs {' and '.join(needs)}; there are {total:,} predicted {unit}, {wrong:,} of them wrong"
+    return lacking if needs else ""
 
 
 def span_probabilities(

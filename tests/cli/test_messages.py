@@ -100,7 +100,7 @@ def test_a_count_of_one_is_singular(config: str, run: Run) -> None:
 
 def test_calibrate_and_fit_ask_for_as_many_mistakes_and_say_so(config: str, run: Run) -> None:
     Path("a.jsonl").write_text(RECORD * 120)
-    lacking = "calibration takes 10 mistakes, instead of 0 in 120 predicted spans"
+    lacking = "calibration needs 10 mistakes; there are 120 predicted spans, 0 of them wrong"
     Path("b.jsonl").write_text(RECORD.replace("Ada", "Bob") * 120)
     assert lacking in worked(run("fit", config, "-o", "out", "--paths.train", "b.jsonl")).stdout
     before = {file: file.read_bytes() for file in Path("out").rglob("*") if file.is_file()}

@@ -39,7 +39,7 @@ CONLLU = """\
 2\tno\tno\tINTJ\tUH\t_\t1\tx\t_\t_
 """
 COMMANDS = [
-    "evaluate M F", "report M F -o page.html --samples 9", "calibrate M F -o new",
+    "evaluate M F", "report M F -o page.html --samples 9", "calibrate M F --recall 0.2 -o new",
     "evaluate M F --against M --samples 9", "active M F", "tag M F --html page.html", "explain M F --limit 1 -t 0",
     "explain M -n 99 --texts F", "tag M F -o tagged.jsonl",
 ]  # fmt: skip

@@ -203,7 +203,7 @@ def test_texts_in_encodings_of_one_byte_keep_their_advice(text: str, nlp: Langua
 
 
 COMMANDS = [
-    "evaluate M F", "report M F -o page.html --samples 9", "calibrate M F -o new", "convert F new.spacy",
+    "evaluate M F", "report M F -o page.html --samples 9", "calibrate M F --recall 0.2 -o new", "convert F new.spacy",
     "init-config new.cfg --train F --dev F --lang xx --task ner", "active M F",
     "explain M F --limit 1 -t 0", "word-classes F -o words.tsv --sizes 2 --min-count 1",
     "weigh F --target F -o weighed.spacy", "propose-features M F -o features.txt",

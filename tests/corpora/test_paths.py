@@ -14,7 +14,8 @@ from spacy_crfseq.errors import ConfigError, FormatError
 from tests.commands import Corpus, Run, refused, worked, write_config
 
 GOLD = [
-    "evaluate M F", "evaluate M D --corpus F", "report M F -o page.html --samples 9", "calibrate M F -o new",
+    "evaluate M F", "evaluate M D --corpus F", "report M F -o page.html --samples 9",
+    "calibrate M F --recall 0.2 -o new",
     "evaluate M F --against M --samples 9", "debug-data F", "debug-data D --dev F",
     "init-config c.cfg --lang en --train F --dev F", "convert F made.conll --to conll2003",
     "fit C -o training --paths.train F --paths.dev F", "weigh F --target D -o weighed.spacy",

@@ -196,7 +196,7 @@ def test_questions_of_all_kinds(tmp_path: Path) -> None:
     data = tmp_path / "dev.spacy"
     DocBin(docs=[example.reference for example in corpus]).to_disk(data)
     nlp.to_disk(tmp_path / "model")
-    for command in (("calibrate", "--output", tmp_path / "calibrated"), ("active",), ("report",)):
+    for command in (("calibrate", "--recall", "0.2", "--output", tmp_path / "calibrated"), ("active",), ("report",)):
         texts = [str(part) for part in (command[0], tmp_path / "model", data, *command[1:])]
         result = CliRunner().invoke(app, ["crfseq", *texts])
         assert result.exit_code == 0, result.output + repr(result.exception)

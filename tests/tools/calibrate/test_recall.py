@@ -165,8 +165,8 @@ def test_settings_that_contradict_a_threshold_for_recall(model: Path, settings: 
 @pytest.mark.parametrize(
     ("few", "wrong", "lacking"),
     [
-        (10_000, 0, "calibration takes 10000 predicted spans, instead of "),
-        (1, 10_000, "calibration takes 10000 mistakes, instead of "),
+        (10_000, 0, "calibration needs 10000 predicted spans; there are "),
+        (1, 10_000, "calibration needs 10000 mistakes; there are "),
     ],
 )
 def test_a_threshold_needs_neither_predictions_nor_mistakes(
