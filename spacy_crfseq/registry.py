@@ -49,6 +49,11 @@ _TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
 """For an annotation, whether a value fits, and what it must be in words."""
 
 
+def in_words(kind: str) -> str | None:
+    """Return the values of one of Python's plain types, such as "int", in words; None for other types."""
+    return _TYPES["Path | str" if kind == "Path" else kind][1] if kind in ("Path", *_TYPES) else None
+
+
 class Registry(catalogue.Registry):  # type: ignore[misc]
     """Functions that check the types of their settings: spaCy's own check lets "1" pass for a number, for instance."""
 

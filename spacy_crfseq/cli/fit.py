@@ -224,8 +224,9 @@ def fit_cli(
     what they have in addition, such as new labels or templates, begins with weights of zero.
 
     --teacher MODEL --raw TEXTS also learns from a larger trained pipeline what it makes of raw texts: the probabilities
-    of its labels, instead of gold labels. The components have a term named teacher for that, whose weight is another
-    setting: --components.NAME.terms.teacher.weight 0.3. The teacher is not needed afterwards.
+    of its labels, instead of gold labels. The components have a term named teacher for that, and the config a corpus of
+    that name, with settings of their own: --components.NAME.terms.teacher.weight 0.3, --corpora.teacher.temperature 2.
+    The teacher is not needed afterwards.
 
     --refit, which needs a dev corpus, trains once more, on both corpora together, and saves a third model, model-refit.
     By then, the dev corpus has chosen the number of iterations and calibrated the probabilities; both are taken over.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from configparser import Error as ConfigSyntaxError
 from contextlib import contextmanager, suppress
@@ -14,10 +15,14 @@ from thinc.api import ConfigValidationError
 
 from ..corpora.outputs import PIPELINE
 from ..errors import ConfigError
+from ..registry import in_words
 from .overrides import check_components, check_overrides, check_settings, check_variables
 
 if TYPE_CHECKING:
     from thinc.api import Config
+
+_OF_ANOTHER_TYPE = re.compile(r"(?:at root: )?(?P<value>.+) is not <class '(?:\w+\.)*(?P<kind>\w+)'>", re.DOTALL)
+"""The message of spaCy's check of a value by the annotation of a parameter."""
 
 
 def check_config_file(path: Path) -> None:
@@ -97,7 +102,8 @@ def naming_block(config: Config) -> Iterator[None]:
     """Name the block of a component or a corpus whose registered function refuses its settings.
 
     Registered functions know their settings, not where these stand; a config may call a function more than once.
-    RAISES ConfigError: As in the body, with the block in front of the message.
+    RAISES ConfigError: As in the body, with the block in front of the message; and for a value of another type, which
+        spaCy refuses by the annotations of a function.
     """
     try:
         yield
@@ -107,6 +113,36 @@ def naming_block(config: Config) -> Iterator[None]:
             if block := _refused(section, blocks.get(section, {}), str(error)):
                 raise ConfigError(f"[{block}] {error}") from error
         raise
+    except ConfigValidationError as error:
+        if lines := _types_refused(config.interpolate(), error):
+            raise ConfigError("\n".join(lines)) from None
+        raise
+
+
+def _types_refused(blocks: Mapping[str, Any], error: ConfigValidationError) -> list[str]:
+    """Return a line for each value of another type than its setting; none if there are other faults, too."""
+    lines = []
+    for fault in error.errors or ():
+        refused = _OF_ANOTHER_TYPE.fullmatch(fault["msg"])
+        words = in_words(refused["kind"]) if refused else None
+        end, _, name = "".join(f".{part}" for part in fault["loc"]).rpartition(".")  # the last blocks, and the setting
+        places = (
+            place
+            for place, block in _blocks(blocks)
+            if refused and f".{place}".endswith(end) and name in block and repr(block[name]) == refused["value"]
+        )
+        if refused is None or words is None or (place := next(places, None)) is None:
+            return []
+        lines.append(f"[{place}] {name} must be {words}, but {refused['value']} was given.")
+    return lines
+
+
+def _blocks(block: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the names of the blocks inside of a block, and these."""
+    for name, inner in block.items():
+        if isinstance(inner, Mapping):
+            yield f"{before}{name}", inner
+            yield from _blocks(inner, f"{before}{name}.")
 
 
 def _refused(name: str, block: Mapping[str, Any], message: str) -> str | None:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from inspect import signature
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,6 +36,7 @@ from .corpus_reader import TextReader
 from .doc_posterior import DocPosterior
 from .readers import create_text_reader
 from .select import crfs_of, load_pipeline, model_folder, run_between
+from .settings import TermSettings
 from .soft_labels import LEAST, SoftLabels, soft_labels, write_soft_labels
 from .tasks import Annotation
 
@@ -255,6 +257,10 @@ def with_teacher(config_path: Path, overrides: Mapping[str, Any], teacher: str, 
             if place is None:
                 raise ConfigError(f"--{key} changes nothing: the config has no such component to train.")
             *outer, last = key.removeprefix(f"{place}.").split(".")
+            of_reader = signature(create_teacher_reader).parameters.keys() - {*TermSettings._fields}
+            if place != corpus and (outer or [last])[0] in of_reader:
+                setting = ".".join([*outer, last])
+                raise ConfigError(f"--{key}: {setting} is a setting of the corpus. Give --{corpus}.{setting} {value}")
             reduce(lambda block, part: block.setdefault(part, {}), outer, blocks[place])[last] = value
     for name in chosen:
         if "terms" not in components[name]:  # a block needs one around it

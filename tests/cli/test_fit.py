@@ -751,6 +751,10 @@ def test_a_pipeline_learns_from_a_teacher_on_raw_texts(
             ["--teacher", "m", "--raw", "r", "--components.crf_x.terms.teacher.weight", "2"],
             "no such component to train",
         ),
+        (
+            ["--teacher", "m", "--raw", "r", "--components.crf_ner.terms.teacher.temperature", "2"],
+            "temperature is a setting of the corpus. Give --corpora.teacher.temperature 2",
+        ),
     ],
 )
 def test_teachers_that_are_refused(
@@ -767,6 +771,10 @@ def test_teachers_that_are_refused(
     ("options", "message"),
     [
         (["--corpora.teacher.temperature", "-2"], "[corpora.teacher] temperature = -2: give a number"),
+        (
+            ["--corpora.teacher.temperature", "hot"],
+            "[corpora.teacher] temperature must be a number, but 'hot' was given",
+        ),
         (["--corpora.teacher.labels", '{"GPE": "LOC"}'], "labels: the teacher has no label 'GPE'"),
         (["--corpora.teacher.component", "crf_x"], "The pipeline in training has no CRF component 'crf_x'"),
         (["--corpora.teacher.format", "jsonl"], "raw.txt:1: "),

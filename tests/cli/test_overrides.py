@@ -220,6 +220,10 @@ REFUSED_VALUES = {
     "components.crf_ner.decoder.expected_f": 3.0,
     "corpora.train.limit": -1,
     "corpora.dev.limit": -1,
+    "corpora.dev.joined": "half",
+    "corpora.train.path": 3,
+    "components.crf_ner.n_threads": "all",
+    "components.crf_ner.attributes.labels.optimizer.seed": "first",
 }
 
 
