@@ -92,6 +92,7 @@ class CorpusReader:
     """The files of a corpus as examples.  Docs are cached per vocabulary, which is kept alive.
 
     sentences (Callable | None): Reads a file or a part of it; by default, as the layout says.
+    n_unusable (int): Spans of the files, once these are read, that do not match the tokens.
     """
 
     def __init__(self, settings: CorpusSettings, sentences: Sentences | None = None) -> None:
@@ -105,6 +106,7 @@ class CorpusReader:
         # A Vocab takes no weak references; the stored one keeps its id from being used again.
         self._built: dict[int, tuple[Vocab, list[Gold]]] = {}
         self._keys: array[int] | None = None
+        self.n_unusable = 0
 
     def note_keys(self) -> array[int] | None:
         """Return an array that the keys of the sentences (see `leaks`) join as they are read, before any are joined.
@@ -177,6 +179,7 @@ class CorpusReader:
             min_score = rules.min_score if rules and number == len(parts) and self._part is None else 0
             if wrong := without_scores(Path(self._settings.path), min_score, all_notes):
                 raise wrong
+            self.n_unusable = sum(len(of_part.spans) for of_part in all_notes)
             for text, places in notes.messages(part.path):
                 warnings.warn("\n  ".join([text, *places]), stacklevel=1)  # one place, shown once for several passes
 

@@ -15,8 +15,8 @@ from ..corpora import DOCBIN, TOKEN_COLUMNS, Preset, layouts
 from ..corpora.paths import resolve
 from ..corpora.tags import SHOWN
 from ..errors import CrfError, DataError, first_of
-from .corpus_reader import read_examples
-from .doc_builder import SPANS, bare
+from .corpus_reader import CorpusReader
+from .doc_builder import SPANS, CorpusSettings, bare
 from .texts import chunks_key, load_docs, missing_columns, predicted_labels, unit_of
 
 
@@ -25,11 +25,13 @@ class GoldFile(NamedTuple):
 
     columns (tuple[str, ...]): What it annotates: `TOKEN_COLUMNS` and `SPAN_COLUMNS`.
     given (tuple[str, ...]): Columns of the predicted documents in addition to the words.
+    n_unusable (int): Annotated spans that do not match the tokens, which count as not annotated.
     """
 
     examples: list[Example]
     columns: tuple[str, ...]
     given: tuple[str, ...]
+    n_unusable: int = 0
 
 
 def read_gold(
@@ -43,7 +45,7 @@ def read_gold(
     others (Sequence[Language]): Pipelines that read the same texts: the units are the largest that one of them needs.
     RAISES CrfError: If the file cannot be read, or holds nothing.
     """
-    key, columns = chunks_key(nlp), layouts.file_columns(layout)
+    key, columns, n_unusable = chunks_key(nlp), layouts.file_columns(layout), 0
     seen = missing_columns(nlp, layout) if given is None else list(given)
     if layout.name == DOCBIN:
         for name in seen:
@@ -55,7 +57,8 @@ def read_gold(
         usual = {unit_of(pipeline) for pipeline in (nlp, *others)}
         marked = (documents or "document" in usual) and layouts.marks_documents(path, layout)
         unit = "document" if marked else "passage" if "passage" in usual else "sentence"
-        examples = list(read_examples(nlp, path, layout, given=seen, unit=unit, chunks_key=key))
+        reader = CorpusReader(CorpusSettings(path, layout, tuple(seen), unit, key, "conlleval"))
+        examples, n_unusable = list(reader.stream(nlp)), reader.n_unusable
     if not examples:
         raise DataError(f"{path} holds no documents.")
     if _learned_in_refit(nlp, path):
@@ -71,7 +74,7 @@ def read_gold(
             warnings.warn(
                 f"{path}: no label of {column} is one of the model: {both}. Give them one name.", stacklevel=3
             )
-    return GoldFile(examples, columns, tuple(seen))
+    return GoldFile(examples, columns, tuple(seen), n_unusable)
 
 
 def _learned_in_refit(nlp: Language, path: Path) -> bool:

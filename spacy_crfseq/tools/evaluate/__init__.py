@@ -123,6 +123,9 @@ def evaluate(
     units = {name: _units(judged, name, key) for name in scored}
     main = preset.score if preset.name != DOCBIN and preset.score in scored else scored[-1]
     metrics, blocks = _scores(nlp, annotated, units, main, seconds)
+    if gold.n_unusable and "ent" in units:
+        metrics["ents_unusable"] = gold.n_unusable
+        blocks.insert(-1, _unusable_note(units["ent"], gold.n_unusable))
     if any(pipe.cfg["cover"] for _, pipe in nlp.pipeline if isinstance(pipe, CRFComponent)):
         for name in (name for name in units if name in SPAN_COLUMNS):
             covered = coverage(*units[name][:2])
@@ -199,9 +202,22 @@ def _scores(
     right, total = units[main].tokens()
     tokens = sum(len(example.predicted) for example in examples)
     speed = tokens / seconds if seconds else 0.0
-    blocks.append(f"{tokens} tokens in {seconds:.2f} s: {speed:,.0f} tokens/s")
+    unknown = sum(not is_known for of_text in units[main].known for is_known in of_text)
+    unscored = f", {unknown} of them not annotated," if unknown else ""
+    blocks.append(f"{tokens} tokens{unscored} in {seconds:.2f} s: {speed:,.0f} tokens/s")
     metrics["token_label_acc"] = right / total if total else 0.0
     return {"tokens": tokens, "seconds": seconds, SPEED: speed, **metrics}, blocks
+
+
+def _unusable_note(units: Units, n_unusable: int) -> str:
+    """Say how many gold spans are not scored, since they do not match the tokens, and the recall that counts them."""
+    correct, _, gold = map(sum, zip((0, 0, 0), *units.rows().values(), strict=True))
+    recalls = [prf(correct, correct, n).recall for n in (gold, gold + n_unusable)]
+    before, after = (f"{100 * recall:.2f}" for recall in recalls)
+    what = "gold span that does" if n_unusable == 1 else "gold spans that do"
+    them, are = ("it", "is") if n_unusable == 1 else ("them", "are")
+    recall = f"recall is {after} instead of {before}"
+    return f"{n_unusable:,} {what} not match the tokens {are} not scored: with {them}, {recall}"
 
 
 def _add_raw(metrics: dict[str, Any], nlp: Language, docs: Sequence[Doc], scored: Sequence[str]) -> str:

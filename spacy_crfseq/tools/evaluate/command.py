@@ -59,7 +59,8 @@ def evaluate_cli(
 
     A span is correct if its type and both boundaries are; tags are scored by accuracy and label, and whole sequences
     (sentences) by accuracy. Tokens and sentences are those of the file; white space is not scored. Speed covers the
-    components of the pipeline, with compiled kernels loaded.
+    components of the pipeline, with compiled kernels loaded. Annotated spans that do not match the tokens are not
+    scored; a line says how many, and the recall that counts them as missed.
 
     Of a pipeline with thresholds for recall ('calibrate --recall'), it also shows how many spans are covered: all their
     words are in predicted spans.

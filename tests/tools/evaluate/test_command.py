@@ -175,6 +175,30 @@ def test_other_tokens_than_those_of_the_tokenizer_are_said_unasked(tmp_path: Pat
     assert "tokenizer does not" not in evaluate(tmp_path / "model", good, asked).report
 
 
+@pytest.mark.filterwarnings("ignore:.*cannot be used")
+@pytest.mark.parametrize("n_unusable", [0, 1, 2])
+def test_gold_spans_that_cut_tokens_are_counted_with_the_scores(n_unusable: int, tmp_path: Path) -> None:
+    nlp = spacy.blank("xx")
+    nlp.add_pipe("entity_ruler").add_patterns([{"label": "PER", "pattern": "Ada"}])  # type: ignore[attr-defined]
+    nlp.to_disk(tmp_path / "model")
+    records = [{"text": "Ada ran.", "entities": [[0, 3, "PER"]]}] * 6
+    records += [{"text": "Bobs dog ran.", "entities": [[0, 3, "PER"]]}] * n_unusable
+    file = tmp_path / "dev.jsonl"
+    file.write_text("\n".join(map(json.dumps, records)))
+    result = evaluate(tmp_path / "model", file)
+    assert "with 6 phrases; found: 6 phrases; correct: 6." in result.report
+    assert result.metrics.get("ents_unusable", 0) == n_unusable
+    note = {
+        0: "",
+        1: "1 gold span that does not match the tokens is not scored: with it, recall is 85.71 instead of 100.00\n",
+        2: "2 gold spans that do not match the tokens are not scored: with them, recall is 75.00 instead of 100.00\n",
+    }[n_unusable]
+    assert note in result.report
+    assert ("not scored" in result.report) is bool(note)
+    unscored = f", {n_unusable} of them not annotated," if n_unusable else ""
+    assert f"\n{18 + 4 * n_unusable} tokens{unscored} in " in result.report
+
+
 def test_command_prints_a_report_and_writes_metrics(run: Run, trained: Path, corpus: Any, tmp_path: Path) -> None:
     output = tmp_path / "new" / "metrics.json"
     worked(
