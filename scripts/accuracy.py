@@ -13,9 +13,9 @@ classes of the words that training meets; `small-documents`, with these classes 
 `fast-documents`, with the words of documents; `fast-distilled`, `fast-documents-distilled`, `fast-vectors-distilled`,
 and `small-distilled`, as `small-documents`, which learn from `accurate` on raw text (`fit --teacher`), the second on
 documents of news; `documents`, the accurate config without joined sentences on files that do not mark documents, but
-that get marks by what their first sentences have in common (`convert --document-start`); `refit`, `documents-refit`
-and `vectors-refit`, the models of `accurate`, `documents` and `vectors` after `fit --refit`, which are trained on the
-dev part, too, and therefore have scores on the test part only.  Each is made by the commands
+that get marks by what their first sentences have in common (`convert --document-start`); `refit`, `documents-refit`,
+`vectors-refit` and `own-refit`, the models of `accurate`, `documents`, `vectors` and `own` after `fit --refit`, which
+are trained on the dev part, too, and therefore have scores on the test part only.  Each is made by the commands
 `init-config`, `fit` and `evaluate`, and has a JSON file in scripts/accuracy.  A cell that has one is not run again, so
 a run can be stopped and continued.
 """
@@ -175,7 +175,7 @@ def _chosen(only: Sequence[str], data: Path, part: str) -> Iterator[tuple[str, s
             *(["lent", "fast-lent"] if corpus.task == "ner" and "classes" in names else []),
             *(f"no-{block}" for block in names),
             *(["none"] if len(names) > 1 else []),
-            *(["own"] if {*names} - {*PACKAGED} else []),
+            *(["own", *(["own-refit"] if part == "test" else [])] if {*names} - {*PACKAGED} else []),
             "small",
             *(["small-classes"] if "classes" in names else []),
             *(["small-documents", "fast-documents"] if "classes" in names and corpus.task == "ner" else []),
@@ -320,7 +320,7 @@ def make_config(name: str, row: str, data: Path, folder: Path) -> dict[str, Any]
     if row.startswith("documents"):
         config["corpora"]["train"].update(joined=0.0, twice=False)  # sentences are known, as in passages
     for pipe, setting, block in sources(config):
-        if row in ("none", "fast-none", f"no-{block}") or (row == "own" and block in PACKAGED):
+        if row in ("none", "fast-none", f"no-{block}") or (row.startswith("own") and block in PACKAGED):
             del config["components"][pipe][setting][block]
             config["components"][pipe]["features"].pop("lean", None)  # init-config sets it next to classes alone
     if "lent" in row:
@@ -396,7 +396,7 @@ def corpus_table(name: str, results: Results) -> str:
     """Return the table of a corpus."""
     rows = {cell.removeprefix(f"{name}-"): result for cell, result in results.items() if cell.startswith(f"{name}-")}
     order = ("accurate", "refit", "documents", "documents-refit", "vectors", "vectors-refit", "lent")
-    order = (*order, *(row for row in rows if row.startswith("no-")), "own", "none")
+    order = (*order, *(row for row in rows if row.startswith("no-")), "own", "own-refit", "none")
     order = (*order, "fast", "fast-distilled", "fast-documents", "fast-documents-distilled", "fast-vectors")
     order = (*order, "fast-vectors-distilled", "fast-lent", "fast-none")
     order = (*order, "small", "small-classes", "small-documents", "small-distilled")
@@ -435,6 +435,8 @@ def _title(row: str, result: Mapping[str, Any]) -> str:
         blocks = ", ".join(f"`{name}`" for name in result["sources"])
         return f"`--goal {row}`" + (f": {blocks}" if blocks else "")
     if row.endswith("refit"):
+        if row == "own-refit":
+            return "without data of other packages, `fit --refit`"
         more = " --vectors ..." if "vectors" in row else ""
         return f"`--goal accurate{more}`, `fit --refit`: trained on train and dev"
     if row.endswith("vectors"):
