@@ -32,6 +32,20 @@ def test_help_shows_an_example_and_fits_into_80_columns(command: str, run: Run) 
     assert [line for line in text.splitlines() if len(line) > 80] == []
 
 
+@pytest.mark.parametrize("command", crfseq_cli.registered_commands, ids=lambda command: command.name)
+def test_options_with_a_paragraph_in_the_help_have_an_example(command: Any) -> None:
+    text, _, examples = command.callback.__doc__.partition("    Example")
+    options = re.findall(r"^\n    (?:With )?(--[a-z-]+)", text, re.MULTILINE)
+    assert [option for option in options if option not in examples and option != "--dask"] == []
+
+
+def test_the_expression_for_documents_is_that_of_the_page(run: Run) -> None:
+    shown = re.findall(r"--document-start ('[^']+')", worked(run("convert", "--help")).stdout)
+    page = (Path(__file__).parents[2] / "docs" / "features.md").read_text(encoding="utf8")
+    assert shown
+    assert all(f"--document-start {expression}" in page for expression in shown)
+
+
 @pytest.mark.parametrize(
     "command", typer.main.get_command(crfseq_cli).commands.values(), ids=lambda command: command.name
 )

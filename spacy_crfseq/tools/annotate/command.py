@@ -202,6 +202,7 @@ def annotate_cli(
       python -m spacy crfseq annotate news.txt --output project2/ \\
           --model training/model-best -p crf_ner
       python -m spacy crfseq annotate --review train.conll --output checked/
+      python -m spacy crfseq annotate aggregated.spacy --sources --output final/
     """
     project = annotate(
         texts,

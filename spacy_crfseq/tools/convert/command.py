@@ -115,7 +115,7 @@ def convert_cli(
       python -m spacy crfseq convert annotated.jsonl train.spacy --lang es
       python -m spacy crfseq convert labeled.xml train.txt --to word,tag
       python -m spacy crfseq convert esp.train train.conll --from conll2002 \\
-          --document-start '\\d+ \\w+ \\( EFE'
+          --document-start '\\d+ \\w+ \\( EFE(COM)? \\)'
       python -m spacy crfseq convert train.conll my.conll --from conll2003 \\
           --to conll2003 --split 80,10,10
     """

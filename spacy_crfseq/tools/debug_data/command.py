@@ -64,6 +64,9 @@ def debug_data_cli(
     The report ends with what to fix: FAIL if training cannot work (exit code 1), warn if results will suffer. Malformed
     lines are counted and listed by reason, the first three of each; --json has the first thousand.
 
+    --dev compares the two files: sentences that both have, and whether their labels agree; labels in dev only, which
+    can never be predicted; new words; and spans seen in training with the same label, with another, or not at all.
+
     With --config, further options override its settings, as in 'fit': --paths.raw raw.txt.
 
     The cost is that of 'crfseq fit' on this machine without scoring on dev: two or three iterations run on all data,

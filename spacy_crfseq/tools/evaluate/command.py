@@ -77,7 +77,7 @@ def evaluate_cli(
 
     Example:
       python -m spacy crfseq evaluate training/model-best test.conll \\
-          --format conll2003 --output metrics.json
+          --format conll2003 --raw --output metrics.json
       python -m spacy crfseq evaluate training/model-best dev.conll \\
           --against other/model-best --html comparison.html
     """

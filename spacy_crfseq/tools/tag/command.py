@@ -116,7 +116,7 @@ def tag_cli(
       python -m spacy crfseq tag training/model-best news.txt more.txt \\
           --output tagged --scores
       python -m spacy crfseq tag training/model-best test.conll -f conll2003 \\
-          -o found.conll --to conll2003
+          -o found.conll --to conll --to-scheme IOBES
       python -m spacy crfseq tag training/model-best - --output - \\
           --to conllu < news.txt
       python -m spacy crfseq tag training/model-best news.txt \\
