@@ -102,6 +102,13 @@ def test_texts_without_labels_or_positions_are_told_from_labels_of_texts(
     assert said in run("debug-data", str(write(tmp_path / "a.jsonl", {"text": "Ada ran", "entities": entities}))).stdout
 
 
+def test_a_few_names_that_end_inside_of_tokens_have_no_short_ends(run: Run, tmp_path: Path) -> None:
+    case = {"text": "Olgas Buch", "entities": [{"start": 0, "end": 4, "label": "PER"}]}
+    said = run("debug-data", str(write(tmp_path / "a.jsonl", case, *[record("Ada", "PER")] * 9))).stdout
+    assert "'Olga' (0-4, PER) does not match the tokens 'Olgas'" in " ".join(said.split())
+    assert "short" not in said
+
+
 @pytest.mark.parametrize("n", [2, 30])
 @pytest.mark.parametrize("text", ["", "Olga"])
 def test_ends_that_are_one_short_are_named_as_such(n: int, text: str, run: Run, tmp_path: Path) -> None:

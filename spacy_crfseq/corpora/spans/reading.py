@@ -89,7 +89,7 @@ def _sentences(
             path,
             0,
             f"{lost:,} of {total:,} spans cannot be used, such as {examples}."
-            f"{notes.short_ends(lost) or ' Are positions those of characters?'}",
+            f"{notes.short_ends() or ' Are positions those of characters?'}",
         )
     elif failed(len(strange), total):
         examples = "; ".join(f"line {line}: {what}" for line, what in strange[:2])

@@ -123,11 +123,14 @@ class Notes:
             self.n_doubtful += span.score < DOUBTFUL
             self.lowest, self.highest = min(self.lowest, span.score), max(self.highest, span.score)
 
-    def short_ends(self, n_lost: int) -> str:
-        """Return a sentence on ends that are one short, if most of the spans that are lost have such."""
-        if 2 * self.n_short <= n_lost:
+    def short_ends(self) -> str:
+        """Return a sentence on ends that are one short, if most spans have such.
+
+        A few only end inside of a token, such as a name with the ending of a case.
+        """
+        if 2 * self.n_short <= self.total:
             return ""
-        ends = f"The ends of {self.n_short:,} of them are one short"
+        ends = f"The ends of {self.n_short:,} of them are one short" if self.n_short > 1 else "Its end is one short"
         return f" {ends}: give the number of the character behind the last one, as Python does."
 
     def messages(self, path: Path, listed: int = LISTED) -> list[tuple[str, list[str]]]:
@@ -154,7 +157,7 @@ class Notes:
             said = f"{path}: {count_of(len(places), 'span')} left out that came as a text: {counts}."
             lines.append((said, first_of(places, listed)))
         for spans, text in (
-            (self.spans, f"cannot be used; the tokens there count as not annotated.{self.short_ends(len(self.spans))}"),
+            (self.spans, f"cannot be used; the tokens there count as not annotated.{self.short_ends()}"),
             (
                 self.overlapping,
                 "left out because of an overlap with one of a higher score or, of the same score, a longer one.",

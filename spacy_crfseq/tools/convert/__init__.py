@@ -188,11 +188,12 @@ def _reader_of_documents(corpus: CorpusSettings, target: Preset, pattern: str) -
         raise ConfigError(f"--document-start {pattern!r} is no regular expression: {error}.") from error
 
     def read(nlp: Language, part: FilePart, on_error: OnError, notes: Notes) -> Iterator[Sentence]:
-        n_begun = 0
+        n_read = n_begun = 0
         for sentence in read_sentences(corpus.layout, nlp, part, on_error, notes):
+            n_read += 1
             n_begun += begins(sentence.text) is not None
             yield sentence._replace(document=sentence.document + n_begun)
-        if not n_begun:
+        if n_read and not n_begun:
             raise DataError(
                 f"--document-start {pattern!r} matches in no sentence of {part.path}. Spaces are between all words."
             )

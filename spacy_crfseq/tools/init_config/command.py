@@ -111,4 +111,5 @@ def init_config_cli(
         if line.startswith("#   python"):
             print(f"  {line[4:]}")
     if train is not None and dev is None and " DEV" in text:
-        printer().info(f"DEV is a file of development data. Without one, convert {train} FILE --split 80,20 makes two.")
+        made = f"convert {train} FILE --split 80,20{'' if settings.lang == 'en' else f' --lang {settings.lang}'}"
+        printer().info(f"DEV is a file of development data. Without one, {made} makes two.")

@@ -298,6 +298,12 @@ def test_a_pattern_of_documents_that_does_nothing_is_refused(
     assert not source.with_name(target).exists()
 
 
+def test_a_file_that_cannot_be_read_is_not_said_to_lack_what_a_pattern_asks_for(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "two.conll").write_text("Ada B-PER\nran O\n")
+    result = run("convert", tmp_path / "two.conll", tmp_path / "out.conll", "--from conll2002 --document-start Ada")
+    refused(result, "3 columns expected")
+
+
 def test_docs_are_documents_already(run: Run, source: Path, tmp_path: Path) -> None:
     worked(run("convert", source, tmp_path / "docs.spacy", "--from conll2003"))
     result = run(
