@@ -279,7 +279,8 @@ class Task:
         kind = method["loss"]["@crf_losses"], method["optimizer"]["@crf_optimizers"]
         if kind not in self._warmed:
             short = changed(method, optimizer={"max_iterations": 1})
-            objective, optimizer = self._objective(short, self.data.slice(0, WARM_SEQUENCES), self.layout)
+            data = self.data.slice(0, min(WARM_SEQUENCES, len(self.data.encoded.offsets) - 1))
+            objective, optimizer = self._objective(short, data, self.layout)
             optimizer.iterate(objective, optimizer.start(np.zeros_like(self.pipe.crf.theta)))
             self._warmed.add(kind)
 

@@ -246,7 +246,7 @@ def fit_cli(
       python -m spacy crfseq fit config.cfg --output training/ \\
           --paths.train train.conll --paths.dev dev.conll --refit
       python -m spacy crfseq fit small.cfg --output small/ \\
-          --teacher training/model-best --raw texts.txt
+          --paths.train train.conll --teacher training/model-best --raw texts.txt
       python -m spacy crfseq fit config.cfg --output training2/ \\
           --from training/model-best --paths.train new.conll
       python -m spacy crfseq fit config.cfg --cross-validate 5 \\

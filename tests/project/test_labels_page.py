@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from spacy_crfseq.cli.program import crfseq_cli
 from spacy_crfseq.corpora.layouts import read_preset
+from spacy_crfseq.pipeline import calibration
 from spacy_crfseq.schemes import decode_lenient
 from tests.project.pages import DOCS, ROOT, blocks, read
 
@@ -42,7 +43,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_the_commands_and_the_config_of_the_page_run(folder: Path) -> None:
+def test_the_commands_and_the_config_of_the_page_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibration, "FEW", 1)  # the page calibrates on more texts
+    monkeypatch.setattr(calibration, "WRONG", 0)
     from_here = PAGE[PAGE.index("## Sources become labels") :]  # commands above need corpora
     lines = "\n".join(blocks("bash", from_here)).replace("\\\n", " ").splitlines()
     commands = [shlex.split(line)[4:] for line in lines if line.startswith("python -m spacy crfseq ")]

@@ -91,7 +91,7 @@ def init_config_cli(
 
     Example:
       python -m spacy crfseq init-config ner.cfg --task ner --goal fast \\
-          --train train.conll --dev dev.conll --raw news.txt
+          --train train.conll --dev dev.conll --raw news/
       python -m spacy crfseq init-config - --task all --format conll2003 \\
           --goal accurate
     """
