@@ -108,6 +108,8 @@ def target_layout(target: Path, to: str | None, scheme: str = "IOB2", source: Co
             f"file, or train on the corpus itself. --to takes: {', '.join(TARGETS)}, or columns."
         )
     if name == DOCBIN:
+        if scheme != "IOB2":
+            raise ConfigError(f"--to-scheme {scheme}: only columns have tags of a scheme. Use --to {COLUMNS}.")
         return layouts.DOCS
     if "," in name:
         return layouts.own_layout(name)._replace(scheme=scheme)

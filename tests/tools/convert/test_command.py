@@ -178,6 +178,7 @@ def test_attribute_files(tmp_path: Path) -> None:
     (("conll2003", "conllu"), {}, "--to conllu: unknown"),
     (("conll2003", "word,net"), {}, "unknown column 'net'. Did you mean 'ent'"),
     (("conll2003", "iob", "IOB3"), {}, "--to-scheme IOB3"),
+    (("conll2003", "spacy", "IOBES"), {}, "--to-scheme IOBES: only columns have tags of a scheme"),
     ((Asked("crfsuite", scheme="x"), "iob"), {}, "--scheme x"),
     (("conll2003", "spacy"), {"unit": "text"}, "--unit text"),
     (("conll2003", "spacy"), {"on_invalid": "skip"}, "--on-invalid skip"),
