@@ -67,6 +67,12 @@ def form_of(nlp: Language, given: Sequence[str]) -> Form:
     )
 
 
+def check_tags(to: str, scheme: str) -> None:
+    """RAISES ConfigError: If tags of another scheme than IOB2 are asked for in a format that has no tags of spans."""
+    if scheme != "IOB2" and to not in (COLUMNS, *COLUMN_FILES):
+        raise ConfigError(f"--to-scheme {scheme}: only columns have tags of a scheme. Use --to {COLUMNS}.")
+
+
 def check_target(to: str, form: Form, scores: bool, scheme: str = "IOB2") -> None:
     """Check that a format can hold what is to be written.
 
@@ -74,8 +80,7 @@ def check_target(to: str, form: Form, scores: bool, scheme: str = "IOB2") -> Non
         or needs chunks nobody predicts.
     """
     check_choice("--to", to, TARGETS, " format")
-    if scheme != "IOB2" and to not in (COLUMNS, *COLUMN_FILES):
-        raise ConfigError(f"--to-scheme {scheme}: only columns have tags of a scheme. Use --to {COLUMNS}.")
+    check_tags(to, scheme)
     if to not in PRESETS or to == "conllu":
         return
     if scores:

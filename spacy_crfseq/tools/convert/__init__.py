@@ -26,7 +26,7 @@ from ...corpora.saved_models import read_saved_model
 from ...corpora.spans import Notes
 from ...errors import ConfigError, DataError, count_of
 from ...pipeline.texts import load_docs, write_docs
-from ...pipeline.written import COLUMNS, ColumnWriter, Form
+from ...pipeline.written import COLUMNS, ColumnWriter, Form, check_tags
 from ...schemes import decode_lenient, encode, scheme_named
 
 if TYPE_CHECKING:
@@ -107,13 +107,12 @@ def target_layout(target: Path, to: str | None, scheme: str = "IOB2", source: Co
             "--to crfsuite: attribute files hold extracted features, which a corpus does not have. Write a column "
             f"file, or train on the corpus itself. --to takes: {', '.join(TARGETS)}, or columns."
         )
-    if name == DOCBIN:
-        if scheme != "IOB2":
-            raise ConfigError(f"--to-scheme {scheme}: only columns have tags of a scheme. Use --to {COLUMNS}.")
-        return layouts.DOCS
     if "," in name:
         return layouts.own_layout(name)._replace(scheme=scheme)
     layouts.check_choice("--to", name, TARGETS)
+    check_tags(name, scheme)
+    if name == DOCBIN:
+        return layouts.DOCS
     return PRESETS[name]._replace(scheme=scheme, encoding="utf8")
 
 
